@@ -58,6 +58,7 @@ type BackupRun struct {
 	Bytes   int64     // of contents
 	Stored  int64     // that the repository grew by; 0 when that is not known
 	Missing []ID      // applications of which the files are not in it
+	Whole   ID        // of a rehearsal that ends now: the application that was restored whole; not remembered
 	Error   string    // why it failed, in words; "" when it did not
 }
 
@@ -75,11 +76,20 @@ type BackupStatus struct {
 	Good       *BackupRun // the last one that ended well
 	Rehearsed  *BackupRun // the last rehearsal that ended
 	Since      time.Time  // from when on there was something to back up
-	KeyShown   bool       // somebody has been shown the key that opens the backups
+	ShownKey   string     // the id of the key of the backups that somebody was shown last; "" for none
+	KeyShown   bool       // that is the key which opens the backups now
 }
 
 // Overdue is after how long without a good backup berth says that one is missing.
 const Overdue = 36 * time.Hour
+
+// Failed returns why the last backup failed, "" if it did not.
+func (s BackupStatus) Failed() string {
+	if s.Repository == "" || s.Last == nil {
+		return ""
+	}
+	return s.Last.Error
+}
 
 // Missing reports whether there was no good backup for longer than Overdue.
 func (s BackupStatus) Missing(now time.Time) bool {

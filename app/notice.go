@@ -30,6 +30,7 @@ const (
 	NoticeBackupIncomplete  NoticeKind = "backup_incomplete"
 	NoticeBackupMissing     NoticeKind = "backup_missing"
 	NoticeBackupUnrehearsed NoticeKind = "backup_unrehearsed"
+	NoticeBackupKey         NoticeKind = "backup_key"
 
 	NoticeSignIn    NoticeKind = "new_sign_in"    // somebody signed in with a browser that was not known
 	NoticeToken     NoticeKind = "token_made"     // there is a new token
@@ -43,7 +44,7 @@ const (
 var NoticeKinds = []NoticeKind{
 	NoticeCrashed, NoticeOutOfMemory, NoticeMemoryHigh, NoticeStartFailed, NoticeStartsSpent, NoticeBackOnline,
 	NoticeDeployed, NoticeDeployFailed, NoticeNotListening, NoticeNotAnswering, NoticeDisk, NoticeHostDisk, NoticeHostMemory,
-	NoticeCertificate, NoticeBackupFailed, NoticeBackupIncomplete, NoticeBackupMissing, NoticeBackupUnrehearsed, NoticeSignIn, NoticeToken, NoticeUpgraded, NoticeRestarted, NoticeRebooted,
+	NoticeCertificate, NoticeBackupFailed, NoticeBackupIncomplete, NoticeBackupMissing, NoticeBackupUnrehearsed, NoticeBackupKey, NoticeSignIn, NoticeToken, NoticeUpgraded, NoticeRestarted, NoticeRebooted,
 }
 
 // Severity is how urgent a notice is, the greater the more.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -36,6 +37,8 @@ const (
 	backupsLook = 10 * time.Minute
 	// backupsTell is the pause between two notices of backups that are missing, or not rehearsed.
 	backupsTell = 24 * time.Hour
+	// backupsTellKey is the pause between two notices of a key that nobody was shown.
+	backupsTellKey = 7 * 24 * time.Hour
 	// backupsBeat is how long a backup that gives way to others may get no processor time.
 	backupsBeat = 10 * time.Second
 	// backupsEnd is how long the process of a backup may take to end.
@@ -104,6 +107,9 @@ func (b *backups) run(ctx context.Context) {
 	if err := b.data.db.Backups.SetUp(ctx); err != nil && ctx.Err() == nil {
 		b.log.Error("cannot store that backups are set up", "error", err)
 	}
+	if err := b.nameKey(ctx); err != nil && ctx.Err() == nil {
+		b.log.Error("cannot store which key of the backups was shown", "error", err)
+	}
 	pause := b.settle
 	for {
 		timer := time.NewTimer(pause)
@@ -118,6 +124,19 @@ func (b *backups) run(ctx context.Context) {
 		}
 		pause = b.turn(ctx, asked)
 	}
+}
+
+// nameKey stores which key was shown, if an earlier release has stored only that one was.
+func (b *backups) nameKey(ctx context.Context) error {
+	st, err := b.data.db.Backups.Status(ctx)
+	if err != nil || st.ShownKey != db.ShownBefore {
+		return err
+	}
+	id := ""
+	if key, missing := backup.ReadKey(b.settings.BackupKey); missing == nil {
+		id = backup.KeyID(key)
+	}
+	return b.data.db.Backups.ShownKey(ctx, id)
 }
 
 // turn does what is asked, or due, and returns after how long to look again.
@@ -225,7 +244,7 @@ func (b *backups) report(ctx context.Context, kind app.BackupKind, failed error)
 	b.notice(ctx, app.Notice{At: time.Now(), Kind: app.NoticeBackupIncomplete, Args: []string{strings.Join(names, ", ")}})
 }
 
-// tell tells owners of the host, once a day, when backups are missing or not rehearsed.
+// tell tells owners of the host, now and again, when backups are missing or not rehearsed, or their key was not shown.
 func (b *backups) tell(ctx context.Context) {
 	st, err := b.status(ctx)
 	if err != nil {
@@ -239,15 +258,18 @@ func (b *backups) tell(ctx context.Context) {
 		return r.Began.In(time.Local).Format(time.DateOnly)
 	}
 	for _, one := range []struct {
-		is   bool
-		kind app.NoticeKind
-		last string
+		is    bool
+		kind  app.NoticeKind
+		last  string
+		pause time.Duration
 	}{
-		{st.Missing(now), app.NoticeBackupMissing, day(st.Good)},
-		{st.Unrehearsed(now), app.NoticeBackupUnrehearsed, day(st.Rehearsed)},
+		{st.Missing(now), app.NoticeBackupMissing, day(st.Good), backupsTell},
+		{st.Unrehearsed(now), app.NoticeBackupUnrehearsed, day(st.Rehearsed), backupsTell},
+		{!st.KeyShown && st.Good != nil, app.NoticeBackupKey, "", backupsTellKey},
 	} {
-		if one.is && now.Sub(b.told[one.kind]) >= backupsTell {
+		if one.is && now.Sub(b.told[one.kind]) >= one.pause {
 			b.told[one.kind] = now
+			b.log.Warn("the backups are not as they should be; berth backup status says more", "kind", one.kind)
 			b.notice(ctx, app.Notice{At: now, Kind: one.kind, Args: []string{one.last}})
 		}
 	}
@@ -307,6 +329,9 @@ func (b *backups) status(ctx context.Context) (app.BackupStatus, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	st.Policy, st.Repository = b.policy, b.settings.Backups.Repository
+	if key, missing := backup.ReadKey(b.settings.BackupKey); missing == nil {
+		st.KeyShown = st.ShownKey == backup.KeyID(key) || st.ShownKey == db.ShownBefore
+	}
 	for _, r := range []**app.BackupRun{&st.Last, &st.Good, &st.Rehearsed} {
 		if *r != nil && (*r).Place != repository.Public(st.Repository) {
 			*r = nil // of a repository of before
@@ -328,17 +353,21 @@ func BackupStatus(ctx context.Context, s settings.Settings, d *db.DB) (app.Backu
 func BackupProblem(st app.BackupStatus, now time.Time) (problem, hint string) {
 	last := "none yet"
 	if st.Good != nil {
-		last = "the last one is of " + st.Good.Began.In(time.Local).Format(time.DateOnly)
+		last = st.Good.Began.In(time.Local).Format(time.DateOnly)
 	}
 	switch {
 	case st.Repository == "":
 		return "no backup is set up: if this disk dies, everything on it is lost", "set backups.repository in berth.toml, and restart berth"
+	case st.Failed() != "":
+		return "the last backup failed: " + st.Failed() + " (the last good one: " + last + ")", "berth backup run tries again"
 	case st.Missing(now):
-		return "this host has had no good backup for longer than a day and a half: " + last, "berth backup run makes one, or says why it cannot"
+		return "this host has had no good backup for longer than a day and a half (the last good one: " + last + ")", "berth backup run makes one, or says why it cannot"
 	case st.Rehearsed != nil && st.Rehearsed.Error != "":
 		return "the last rehearsal of a backup failed: " + st.Rehearsed.Error, "berth backup rehearse tries again"
 	case st.Unrehearsed(now):
 		return "nobody knows whether the backup can be restored: it was not rehearsed", "berth backup rehearse finds out"
+	case !st.KeyShown && st.ShownKey != "":
+		return "the key that opens new backups is not the one that was shown, and is on this host alone", "berth backup key prints it for a safe place; older backups need the key of before"
 	case !st.KeyShown:
 		return "the key that opens the backups is on this host alone", "berth backup key prints it for a safe place"
 	}
@@ -500,7 +529,7 @@ func (b *backups) runner(ctx context.Context) (*backup.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	repo, err := OpenRepository(b.settings, false)
+	repo, err := OpenRepository(b.settings)
 	if err != nil {
 		return nil, app.Errorf(app.Unavailable, "the backup cannot be read now (%v)", err)
 	}
@@ -511,21 +540,21 @@ func (b *backups) runner(ctx context.Context) (*backup.Runner, error) {
 	}, nil
 }
 
-// OpenRepository returns the repository that the settings name, and makes the backup key if make says
-// so. Nothing of the repository is touched yet.
-func OpenRepository(s settings.Settings, make bool) (repository.Repository, error) {
+// OpenRepository returns the repository that the settings name. Nothing of it is touched yet. A directory
+// of archives needs no backup key, but for the secrets in it.
+func OpenRepository(s settings.Settings) (repository.Repository, error) {
 	if s.Backups.Repository == "" {
 		return nil, notSetUp()
 	}
-	get := backup.ReadKey
-	if make {
-		get = backup.MakeKey
+	key, missing := backup.ReadKey(s.BackupKey)
+	if missing != nil && !errors.Is(missing, fs.ErrNotExist) {
+		return nil, missing
 	}
-	key, err := get(s.BackupKey)
-	if err != nil {
-		return nil, err
+	repo, err := OpenRepositoryWith(s, key)
+	if errors.Is(err, repository.ErrNoKey) {
+		err = missing
 	}
-	return OpenRepositoryWith(s, key)
+	return repo, err
 }
 
 func notSetUp() error {
@@ -557,6 +586,8 @@ func RepositoryProblem(err error) string {
 		return "Hint: look whether its disk is mounted, and whether backups.repository is right. berth makes a repository with the first backup to a place alone."
 	case errors.Is(err, repository.ErrPassword):
 		return "Hint: put the key that was printed for this repository into the file that backups.key_file names."
+	case errors.Is(err, backup.ErrOtherKey):
+		return "Hint: put that key into the file that backups.key_file names; or confirm once, with berth backup run --new-key, that this host's key opens the backups from now on."
 	case errors.Is(err, repository.ErrFull):
 		return "Hint: make room there, or keep fewer backups (backups.keep_daily, keep_weekly, keep_monthly), and run berth backup prune."
 	case errors.Is(err, repository.ErrClock):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,6 +41,11 @@ func newBackupWorld(t *testing.T) *backupWorld {
 		t.Fatal(err)
 	}
 	s.Backups.Repository, s.DataDir, s.File = "/backups", t.TempDir(), filepath.Join(t.TempDir(), "berth.toml")
+	s.BackupKey = filepath.Join(t.TempDir(), "backup.key")
+	key := backup.NewKey()
+	if err := errors.Join(backup.StoreKey(s.BackupKey, key), d.Backups.ShownKey(t.Context(), backup.KeyID(key))); err != nil {
+		t.Fatal(err)
+	}
 	w := &backupWorld{db: d}
 	w.backups = &backups{
 		settings: s, data: &data{db: d}, log: slog.New(slog.DiscardHandler), policy: s.BackupPolicy(), settle: backupsSettle,
@@ -94,6 +100,62 @@ func TestBackupsOfTenDays(t *testing.T) {
 		}
 		if len(w.told) != 0 {
 			t.Errorf("told %+v", w.told)
+		}
+	})
+}
+
+// A new key of the backups is told at once, and then once a week, until somebody was shown it.
+func TestNewBackupKeyIsTold(t *testing.T) {
+	inUTC(t, func(t *testing.T) {
+		w := newBackupWorld(t)
+		problem := func() string {
+			t.Helper()
+			st, err := w.BackupStatus(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			said, _ := BackupProblem(st, time.Now())
+			return said
+		}
+		w.live(t, time.Hour)
+		if said := problem(); said != "" || len(w.told) > 0 {
+			t.Errorf("of a key that was shown: %q, %v", said, w.told)
+		}
+		key := backup.NewKey()
+		if err := errors.Join(os.Remove(w.settings.BackupKey), backup.StoreKey(w.settings.BackupKey, key)); err != nil {
+			t.Fatal(err)
+		}
+		w.live(t, 10*24*time.Hour)
+		if len(w.told) != 2 || w.told[0].Kind != app.NoticeBackupKey || w.told[1].At.Sub(w.told[0].At) < 7*24*time.Hour {
+			t.Errorf("told %+v", w.told)
+		}
+		if said := problem(); !strings.Contains(said, "the key that opens new backups is not the one that was shown") {
+			t.Errorf("%q", said)
+		}
+		if err := w.db.Backups.ShownKey(t.Context(), backup.KeyID(key)); err != nil || problem() != "" {
+			t.Errorf("after it was shown: %q, %v", problem(), err)
+		}
+		// As the release before has stored it.
+		if err := w.db.Backups.ShownKey(t.Context(), db.ShownBefore); err != nil || problem() != "" {
+			t.Errorf("of the release before: %q, %v", problem(), err)
+		}
+		w.live(t, time.Hour)
+		if st, err := w.db.Backups.Status(t.Context()); err != nil || st.ShownKey != backup.KeyID(key) {
+			t.Errorf("after a start: %q, %v", st.ShownKey, err)
+		}
+	})
+}
+
+// The result of the last backup counts at once, and not only a day and a half after a good one.
+func TestFailedBackupIsAProblemAtOnce(t *testing.T) {
+	inUTC(t, func(t *testing.T) {
+		w := newBackupWorld(t)
+		w.live(t, time.Hour)
+		w.fails = func(app.BackupKind) error { return errors.New("the place is gone") }
+		w.live(t, 3*time.Hour)
+		st, err := w.BackupStatus(t.Context())
+		if problem, hint := BackupProblem(st, time.Now()); err != nil || problem != "the last backup failed: the place is gone (the last good one: 2000-01-01)" || hint == "" {
+			t.Errorf("%q, %q, %v", problem, hint, err)
 		}
 	})
 }

@@ -113,7 +113,7 @@ func SecretsProblem(ctx context.Context, d *db.DB, ring *keyring.Ring) (problem,
 	case unread != nil:
 		return unread.Error() + "; new secrets are refused", "move that file away, put the key back (berth key add), and start berth again", nil
 	case len(lost) > 0:
-		return "the key that sealed " + lostText(lost) + " is not there", "put it back (berth key add), set the variables anew, or give the secrets up (berth key rotate --forget)", nil
+		return "the key that sealed " + SecretsText(lost) + " is not there", "put it back (berth key add), set the variables anew, or give the secrets up (berth key rotate --forget)", nil
 	case is.Key != "" && !slices.ContainsFunc(all, func(k db.Key) bool { return k.ID() == is.Key }):
 		return "the key that seals the secrets is not there, and no other can be stored; new secrets are refused", "put it back (berth key add), and start berth again", nil
 	case is.Key == "":
@@ -124,8 +124,8 @@ func SecretsProblem(ctx context.Context, d *db.DB, ring *keyring.Ring) (problem,
 	return "", "", nil
 }
 
-// lostText names secrets that cannot be read.
-func lostText(lost []db.Secret) string {
+// SecretsText names secrets, as far as people know them: the variables of each application, and how many berth has.
+func SecretsText(lost []db.Secret) string {
 	variables, others := map[string]int{}, 0
 	for _, s := range lost {
 		if s.Column == "env.value" {
@@ -155,7 +155,7 @@ func RotateKey(ctx context.Context, d *db.DB, dir string, ring *keyring.Ring, fo
 			return nil, "", err
 		}
 		if len(gone) > 0 {
-			return nil, "", exit.NewProblem(exit.Failure, fmt.Errorf("cannot rotate the key: the key that sealed %s is not there", lostText(gone)),
+			return nil, "", exit.NewProblem(exit.Failure, fmt.Errorf("cannot rotate the key: the key that sealed %s is not there", SecretsText(gone)),
 				"Hint: put it back (berth key add), or give these secrets up with --forget.")
 		}
 	}
@@ -171,7 +171,7 @@ func RotateKey(ctx context.Context, d *db.DB, dir string, ring *keyring.Ring, fo
 		return nil, "", err
 	}
 	if len(gone) > 0 {
-		lost = lostText(gone)
+		lost = SecretsText(gone)
 	}
 	done, err := d.Scrub(ctx)
 	if err == nil && !done {

@@ -102,8 +102,8 @@ func (s Backups) Status(ctx context.Context) (app.BackupStatus, error) {
 		}
 		st.Running, st.Last, st.Good, st.Rehearsed = knownRun(running), knownRun(last), knownRun(good), knownRun(rehearsed)
 		_, err = one(t, func(row scanner) (struct{}, error) {
-			return struct{}{}, row.Scan(asTime(&st.Since), asBool(&st.KeyShown))
-		}, nil, "SELECT since, key_shown FROM backup_state")
+			return struct{}{}, row.Scan(asTime(&st.Since), &st.ShownKey)
+		}, nil, "SELECT since, shown FROM backup_state")
 		return st, err
 	})
 }
@@ -119,15 +119,19 @@ func knownRun(r app.BackupRun) *app.BackupRun {
 // SetUp remembers since when there is something to back up, unless that is known.
 func (s Backups) SetUp(ctx context.Context) error {
 	return s.db.update(ctx, "store that backups are set up", nil,
-		"INSERT INTO backup_state (since, key_shown) SELECT ?, 0 WHERE NOT EXISTS (SELECT 1 FROM backup_state)", stamp(s.db.now()))
+		"INSERT INTO backup_state (since) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM backup_state)", stamp(s.db.now()))
 }
 
-// ShownKey remembers that somebody was shown the key of the backups.
-func (s Backups) ShownKey(ctx context.Context) error {
+// ShownBefore is the ShownKey of a database in which an earlier release has stored that the key was
+// shown, and not which.
+const ShownBefore = "?"
+
+// ShownKey remembers the id of the key of the backups that somebody was shown; "" for none.
+func (s Backups) ShownKey(ctx context.Context, id string) error {
 	if err := s.SetUp(ctx); err != nil {
 		return err
 	}
-	return s.db.update(ctx, "store that the backup key was shown", nil, "UPDATE backup_state SET key_shown = 1 WHERE key_shown = 0")
+	return s.db.update(ctx, "store that the backup key was shown", nil, "UPDATE backup_state SET shown = ?", id)
 }
 
 // Copies returns those that backups have of an application, newest first. What had its id

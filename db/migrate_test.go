@@ -205,6 +205,39 @@ func TestNoMigrationWithoutACopy(t *testing.T) {
 	}
 }
 
+// An earlier release stored that the key of the backups was shown, and not which.
+func TestShownKeysOfOlderSchemas(t *testing.T) {
+	for shown, want := range map[int]string{0: "", 1: ShownBefore} {
+		path := filepath.Join(t.TempDir(), "berth.db")
+		pool, err := sql.Open("sqlite3", path)
+		must(t, err)
+		must(t, migrate(t.Context(), pool, migrationsBefore(t, 33), nokeep))
+		_, err = pool.ExecContext(t.Context(), "INSERT INTO backup_state (since, key_shown) VALUES (5, ?)", shown)
+		must(t, errors.Join(err, pool.Close()))
+		db := openAt(t, path, time.Now)
+		if st, err := db.Backups.Status(t.Context()); err != nil || st.ShownKey != want || !st.Since.Equal(moment(5)) {
+			t.Errorf("shown %d: %+v, %v", shown, st, err)
+		}
+		must(t, db.Backups.ShownKey(t.Context(), "0123abcd"))
+		if st, err := db.Backups.Status(t.Context()); err != nil || st.ShownKey != "0123abcd" {
+			t.Errorf("%+v, %v", st, err)
+		}
+	}
+}
+
+// migrationsBefore are the migrations of the schemas before one.
+func migrationsBefore(t *testing.T, schema int) fstest.MapFS {
+	t.Helper()
+	old := fstest.MapFS{}
+	for n := 1; n < schema; n++ {
+		name := fmt.Sprintf("%04d.sql", n)
+		text, err := fs.ReadFile(migrations(), name)
+		must(t, err)
+		old[name] = &fstest.MapFile{Data: text}
+	}
+	return old
+}
+
 // Applications from before there was a history begin one.
 func TestApplicationsGetAHistory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "berth.db")
@@ -228,13 +261,7 @@ func TestApplicationsGetAHistory(t *testing.T) {
 // they had.
 func TestGroupsOfOlderSchemasHaveNoName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "berth.db")
-	old := fstest.MapFS{}
-	for n := 1; n < 12; n++ {
-		name := fmt.Sprintf("%04d.sql", n)
-		text, err := fs.ReadFile(migrations(), name)
-		must(t, err)
-		old[name] = &fstest.MapFile{Data: text}
-	}
+	old := migrationsBefore(t, 12)
 	pool, err := sql.Open("sqlite3", path)
 	must(t, err)
 	must(t, errors.Join(migrate(t.Context(), pool, old, nokeep), pool.Close()))

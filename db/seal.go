@@ -225,6 +225,11 @@ func (s Secret) at() (where string, args []any) {
 	return where, args
 }
 
+// Secrets returns every secret.
+func (db *DB) Secrets(ctx context.Context) ([]Secret, error) {
+	return get(ctx, db, "list the secrets", tx.secrets)
+}
+
 // Lost returns the secrets that cannot be read, because their keys are not there.
 func (db *DB) Lost(ctx context.Context) ([]Secret, error) {
 	return get(ctx, db, "look for secrets whose key is not there", func(t tx) (lost []Secret, err error) {

@@ -61,7 +61,7 @@ var plain = strings.Fields(`
 	delivery.message delivery.state delivery.why notice.app notice.args notice.happened notice.kind notice_use.what life.boot life.version trouble.app trouble.last trouble.topic
 	 certificate.name certificate.problem deploy.app deploy.brought
 	deploy.build_command deploy.health deploy.journal deploy.kind deploy.lang deploy.main deploy.memory_signal deploy.note deploy.packages deploy.start_command deploy.version
-	domain.app domain.name domain.proof domain.status backup_run.error backup_run.kind backup_run.place backup_run.missing backup_run.run hold.peer hold.why snapshot.app snapshot.run env.app env.name event.app event.deploy event.kind event.memory_signal event.text exit_record.app host_token.hash host_token.label identity.issuer identity.name identity.subject invitation.hash
+	domain.app domain.name domain.proof domain.status backup_state.shown backup_run.error backup_run.kind backup_run.place backup_run.missing backup_run.run hold.peer hold.why snapshot.app snapshot.run env.app env.name event.app event.deploy event.kind event.memory_signal event.text exit_record.app host_token.hash host_token.label identity.issuer identity.name identity.subject invitation.hash
 	member.app meta.cluster meta.group_name meta.link_key meta.seal_key offer.hash offer.proposed offer_app.app new_sign_in.address new_sign_in.agent passkey.credential passkey.name passkey.record passkey.rp passkey_user.handle
 	password.hash place.id recovery_code.hash rule.name session.address session.agent
 	session.hash session.proved_from subdomain.id
@@ -110,7 +110,7 @@ func TestEveryColumnOfSecretsIsSealed(t *testing.T) {
 
 func secretsOf(t *testing.T, db *DB) []Secret {
 	t.Helper()
-	found, err := get(t.Context(), db, "list the secrets", tx.secrets)
+	found, err := db.Secrets(t.Context())
 	must(t, err)
 	return found
 }

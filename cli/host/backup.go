@@ -66,6 +66,10 @@ func backUp(ctx context.Context, c *caller, s settings.Settings, config, to stri
 	if err != nil {
 		return err
 	}
+	sealed, err := d.Secrets(ctx)
+	if err != nil {
+		return err
+	}
 	store, err := files.Open(s.DataDir, bundle.Limits{})
 	if err != nil {
 		return err
@@ -83,7 +87,7 @@ func backUp(ctx context.Context, c *caller, s settings.Settings, config, to stri
 		return err
 	}
 	fmt.Fprintln(c.Stdout, path)
-	c.Tell("%s\n%s", describe(m), secretsIn(is, with))
+	c.Tell("%s\n%s", describe(m), secretsIn(is, sealed, with))
 	return lacks(missing, c.Tell)
 }
 

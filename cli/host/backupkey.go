@@ -22,8 +22,8 @@ import (
 // as many as they like.
 const minPassphrase = 12
 
-// secretsIn says which secrets an archive holds, and in what form.
-func secretsIn(is db.Seals, with bool) string {
+// secretsIn says which secrets an archive holds, in what form, and which a restore on another host lacks.
+func secretsIn(is db.Seals, sealed []db.Secret, with bool) string {
 	const keep = " Keep it where only you can read it."
 	switch {
 	case is.Key == "":
@@ -31,7 +31,8 @@ func secretsIn(is db.Seals, with bool) string {
 	case with:
 		return "It holds secrets, and under your passphrase the key that opens them; and the hashes of tokens." + keep
 	}
-	return "The secrets in it are sealed, and it does not hold their key " + is.Key + ": a restore on another host needs that, so keep a copy elsewhere (berth key show), or use --with-secrets. It holds the hashes of tokens." + keep
+	return "It holds the hashes of tokens." + keep + "\nwarning: it does not hold the key " + is.Key + ", so a restore on another host lacks " + daemon.SecretsText(sealed) +
+		". Keep a copy of that key elsewhere (berth key show), or back up with --with-secrets."
 }
 
 // askWrapped asks for a passphrase and returns the keys of a ring under it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -30,8 +31,10 @@ import (
 
 // backupRun is "backup run": a backup into the repository, now.
 func backupRun(c *caller) *cobra.Command {
-	return c.onBackups("run [--background] [--config FILE] [flags]", "back up the whole host into the repository of backups.repository; programs keep running", true,
+	var newKey *bool
+	cmd := c.onBackups("run [--background] [--new-key] [--config FILE] [flags]", "back up the whole host into the repository of backups.repository; programs keep running", true,
 		func(ctx context.Context, r *backup.Runner) error {
+			r.NewKey = *newKey
 			run, err := r.Backup(ctx)
 			if err != nil {
 				return err
@@ -43,6 +46,8 @@ func backupRun(c *caller) *cobra.Command {
 			}
 			return nil
 		})
+	newKey = command.Toggle(cmd, "new-key", "back up with this host's key, although the newest backup needs another one")
+	return cmd
 }
 
 // backupRehearse is "backup rehearse": the newest backup is proved.
@@ -52,6 +57,9 @@ func backupRehearse(c *caller) *cobra.Command {
 			run, err := r.Rehearse(ctx)
 			if err == nil {
 				c.Tell("the backup %s can be restored: %s", run.Run, contents(run))
+				if run.Whole != "" {
+					c.Tell("the application %s was restored whole, and removed again", run.Whole)
+				}
 			}
 			return err
 		})
@@ -126,7 +134,7 @@ func (c *caller) onBackups(use, short string, create bool, do func(context.Conte
 
 // runner opens the database, the trees and the repository that the settings name.
 func (c *caller) runner(ctx context.Context, s settings.Settings, create bool) (_ *backup.Runner, closed func() error, err error) {
-	repo, err := daemon.OpenRepository(s, create)
+	repo, key, keep, err := c.repository(s, create)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -144,7 +152,7 @@ func (c *caller) runner(ctx context.Context, s settings.Settings, create bool) (
 	c.copyDatabases(store)
 	r := &backup.Runner{
 		Source:     backup.Source{DB: d, DataDir: s.DataDir, Trees: store, Config: s.File, Managed: settings.ManagedFile(s.File)},
-		Repository: repo, Policy: s.BackupPolicy(), Where: time.Local, Note: warn,
+		Repository: repo, BackupKey: key, StoreKey: keep, Policy: s.BackupPolicy(), Where: time.Local, Note: warn,
 	}
 	if r.ID, err = d.GroupName(ctx); err != nil {
 		return nil, nil, errors.Join(err, closed())
@@ -158,15 +166,35 @@ func (c *caller) runner(ctx context.Context, s settings.Settings, create bool) (
 	}
 	keys, err := daemon.Keys(s.DataDir, s.KeyFiles()...).Keys()
 	if err == nil && create {
-		var password string
-		if password, err = backup.ReadKey(s.BackupKey); err == nil {
-			r.Keys, err = backup.WrapKeys(keys, password, true)
-		}
+		r.Keys, err = backup.WrapKeys(keys, key, true)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, closed())
 	}
 	return r, closed, nil
+}
+
+// repository returns the repository that the settings name. With create it also returns the backup key, and
+// for a key that it made what stores it.
+func (c *caller) repository(s settings.Settings, create bool) (repo repository.Repository, key string, keep func() error, err error) {
+	if !create || s.Backups.Repository == "" {
+		repo, err = daemon.OpenRepository(s)
+		return repo, "", nil, err
+	}
+	if key, err = backup.ReadKey(s.BackupKey); errors.Is(err, fs.ErrNotExist) {
+		key, err = backup.NewKey(), nil
+		keep = func() error {
+			if err := backup.StoreKey(s.BackupKey, key); err != nil {
+				return err
+			}
+			c.Tell("warning: berth made the key %s, which opens this backup and later ones, and stored it in %s; berth backup key prints it for a safe place", backup.KeyID(key), s.BackupKey)
+			return nil
+		}
+	}
+	if err == nil {
+		repo, err = daemon.OpenRepositoryWith(s, key)
+	}
+	return repo, key, keep, err
 }
 
 // copyDatabases lets store copy the databases that programs have open whole, and warns of those that it cannot.
@@ -331,7 +359,7 @@ func backupList(c *caller) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		repo, err := daemon.OpenRepository(s, false)
+		repo, err := daemon.OpenRepository(s)
 		if err != nil {
 			return err
 		}
@@ -378,19 +406,26 @@ func backupKey(c *caller) *cobra.Command {
 }
 
 func (c *caller) showBackupKey(ctx context.Context, d *db.DB, s settings.Settings, again bool) error {
-	st, err := d.Backups.Status(ctx)
+	st, err := daemon.BackupStatus(ctx, s, d)
 	if err != nil {
 		return err
 	}
 	if st.KeyShown && !again {
 		return exit.NewProblem(exit.Failure, errors.New("cannot show the key: it was shown before"), "Hint: --again shows it again.")
 	}
-	key, err := backup.MakeKey(s.BackupKey)
+	key, err := backup.ReadKey(s.BackupKey)
+	if errors.Is(err, fs.ErrNotExist) {
+		key = backup.NewKey()
+		err = backup.StoreKey(s.BackupKey, key)
+	}
 	if err == nil {
-		err = d.Backups.ShownKey(ctx)
+		err = d.Backups.ShownKey(ctx, backup.KeyID(key))
 	}
 	if err != nil {
 		return err
+	}
+	if st.ShownKey != "" && !st.KeyShown {
+		c.Tell("warning: this is not the key that was shown before; older backups need that one")
 	}
 	c.record(ctx, d, 0, "backup.key", "", "")
 	c.Tell("this key is in %s. It is the password of the repository, and opens the key of the secrets in it: with it alone every backup can be read and restored. Keep it in a safe place, away from this host and from the backups", s.BackupKey)

@@ -24,7 +24,7 @@ import (
 
 // restoreRun restores a backup of the repository that the settings name, the newest one for "".
 func (c *caller) restoreRun(ctx context.Context, s settings.Settings, run string, start bool) error {
-	key, made, err := c.backupKeyFor(s)
+	key, typed, err := c.backupKeyFor(s)
 	if err != nil {
 		return err
 	}
@@ -67,12 +67,18 @@ func (c *caller) restoreRun(ctx context.Context, s settings.Settings, run string
 	if err := r.run(ctx, f.describe); err != nil {
 		return err
 	}
-	if made { // backups go on with the same key
-		if _, err := backup.StoreKey(s.BackupKey, key); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
+	if !typed {
+		return nil
 	}
-	return nil
+	// Backups go on with the same key, which somebody has.
+	if err := backup.StoreKey(s.BackupKey, key); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	d, err := openDatabase(ctx, s)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Backups.ShownKey(ctx, backup.KeyID(key)), d.Close())
 }
 
 // backupKeyFor returns the key that opens the backups: that of this host, or one that is asked for, which is

@@ -3,10 +3,11 @@ package backup
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,34 +53,34 @@ func CheckKey(text string) (string, error) {
 const keyHead = "# berth opens its backups with this key. Without it nobody can read them: keep a copy in a safe\n" +
 	"# place away from this machine (berth backup key).\n"
 
-// MakeKey returns the key in a file. If there is no file, it makes a key and the file, which it
-// returns once that is on the disk.
-func MakeKey(file string) (key string, err error) {
-	if key, err = ReadKey(file); err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return key, err
-	}
-	return StoreKey(file, keyPrefix+strings.ToLower(rand.Text()))
+// NewKey returns a key that nobody has. StoreKey keeps it.
+func NewKey() string { return keyPrefix + strings.ToLower(rand.Text()) }
+
+// KeyID names a backup key, and tells nothing of it: eight hexadecimal digits.
+func KeyID(key string) string {
+	sum := sha256.Sum256([]byte("berth backup key id " + key))
+	return hex.EncodeToString(sum[:4])
 }
 
-// StoreKey puts a key into a file that is not there yet.
-func StoreKey(file, key string) (string, error) {
+// StoreKey puts a key into a file that is not there yet. It returns once the key is on the disk.
+func StoreKey(file, key string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return "", fmt.Errorf("cannot store the backup key: %w", err)
+		return fmt.Errorf("cannot store the backup key: %w", err)
 	}
 	part := file + ".part"
 	_ = os.Remove(part) // what a crash left
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return "", fmt.Errorf("cannot store the backup key: %w", err)
+		return fmt.Errorf("cannot store the backup key: %w", err)
 	}
 	_, err = f.WriteString(keyHead + key + "\n")
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Link(part, file) // one that is there stays
 	}
 	if err = errors.Join(err, os.Remove(part), syncDir(filepath.Dir(file))); err != nil {
-		return "", fmt.Errorf("cannot store the backup key: %w", err)
+		return fmt.Errorf("cannot store the backup key: %w", err)
 	}
-	return key, nil
+	return nil
 }
 
 func syncDir(path string) error {

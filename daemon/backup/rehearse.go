@@ -91,9 +91,7 @@ func (r *Runner) rehearse(ctx context.Context, run *app.BackupRun) (err error) {
 		run.Apps++
 		run.Bytes += bytes
 	}
-	if whole != "" {
-		r.Note("the application %s was restored whole, and removed again", whole)
-	}
+	run.Whole = whole
 	return nil
 }
 

@@ -32,10 +32,14 @@ const (
 	uidLabel   = "uid"
 	printLabel = "print" // the fingerprint of the tree, while that is settled
 	hostLabel  = "of"    // Runner.ID of the host
+	keyLabel   = "key"   // of a head: the KeyID of the backup key that opens its KeysPart
 )
 
 // ErrRunning is the error of work on backups while another process does some.
 var ErrRunning = errors.New("a backup, or a rehearsal of one, is under way already")
+
+// ErrOtherKey is the error of a repository whose newest backup needs another backup key.
+var ErrOtherKey = errors.New("the backups there need another backup key")
 
 // pruneEvery is how often a backup frees what the repository does not need any more, which
 // may read and write much of it.
@@ -51,6 +55,12 @@ type Runner struct {
 	ID     string
 	Policy app.BackupPolicy
 	Where  *time.Location // of the policy's days
+	// BackupKey opens the repository and what Keys of the Source holds. A key that is new on this host is on
+	// no disk yet: StoreKey, nil for one that is, stores it once it is known that it belongs to the repository.
+	BackupKey string
+	StoreKey  func() error
+	// NewKey lets a backup be made although the newest one needs another key.
+	NewKey bool
 	// Note is told what the owner of the host should know, a sentence at a time.
 	Note func(format string, args ...any)
 }
@@ -65,10 +75,7 @@ func (r *Runner) alone(
 		return run, fmt.Errorf("cannot lock the backups: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = ErrRunning
-		}
+	if err := r.lock(ctx, f, kind); err != nil {
 		return run, err
 	}
 	if err := r.DB.Backups.SetUp(ctx); err != nil {
@@ -88,6 +95,37 @@ func (r *Runner) alone(
 	// Also when ctx has ended: what is remembered is what happened.
 	stored := r.DB.Backups.EndBackup(context.WithoutCancel(ctx), run, copies)
 	return run, errors.Join(err, stored)
+}
+
+// lockAgain is the pause between two tries to get the lock.
+const lockAgain = 100 * time.Millisecond
+
+// lock gets the lock of the backups. It waits for a prune under way, which nobody asked for and which takes
+// as long as the repository needs, and for a process that has not said yet what it does. Other work is ErrRunning.
+func (r *Runner) lock(ctx context.Context, f *os.File, kind app.BackupKind) error {
+	for told, tries := false, 0; ; tries++ {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		st, err := r.DB.Backups.Status(ctx)
+		if err != nil {
+			return err
+		}
+		pruning := st.Running != nil && st.Running.Kind == app.BackupPruned && kind != app.BackupPruned
+		if !pruning && (st.Running != nil || tries > 20) {
+			return ErrRunning
+		}
+		if pruning && !told {
+			told = true
+			r.Note("old backups are being removed; the %s begins when that has ended", kind)
+		}
+		select {
+		case <-time.After(lockAgain):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // Running reports whether a process works on the backups of the host with a data directory.
@@ -110,10 +148,7 @@ func (r *Runner) Backup(ctx context.Context) (app.BackupRun, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := r.Repository.Open(ctx, st.Good == nil || st.Good.Place != run.Place); err != nil {
-			return nil, err
-		}
-		all, err := r.list(ctx)
+		all, err := r.open(ctx, st.Good == nil || st.Good.Place != run.Place)
 		if err != nil {
 			return nil, err
 		}
@@ -140,6 +175,59 @@ func (r *Runner) Backup(ctx context.Context) (app.BackupRun, error) {
 		r.Note("cannot free what old backups took: %v", err)
 	}
 	return run, nil
+}
+
+// open opens the repository, or makes it if it may, and returns what is there. It refuses a repository
+// whose newest backup needs another key, and stores a new key before anything needs that.
+func (r *Runner) open(ctx context.Context, create bool) (all []repository.Snapshot, err error) {
+	err = r.Repository.Open(ctx, false)
+	none := create && errors.Is(err, repository.ErrNone)
+	if err == nil {
+		if all, err = r.list(ctx); err == nil {
+			err = r.sameKey(ctx, all)
+		}
+	}
+	if err != nil && !none {
+		return nil, err
+	}
+	if r.StoreKey != nil {
+		if err := r.StoreKey(); err != nil {
+			return nil, err
+		}
+	}
+	if none {
+		return nil, r.Repository.Open(ctx, true)
+	}
+	return all, nil
+}
+
+// sameKey is nil if the newest backup needs no other key, and else ErrOtherKey.
+func (r *Runner) sameKey(ctx context.Context, all []repository.Snapshot) error {
+	runs := repository.Runs(all, Head)
+	if len(runs) == 0 || r.NewKey {
+		return nil
+	}
+	head, _ := repository.Find(all, runs[0], Head)
+	id, labelled := head.Labels[keyLabel]
+	if labelled && id == KeyID(r.BackupKey) {
+		return nil
+	}
+	if !labelled { // of a release before labels
+		var wrapped []byte
+		_, err := r.read(ctx, head, func(_ int, part string, _ archive.Entry, content io.Reader) (err error) {
+			if part == KeysPart {
+				wrapped, err = io.ReadAll(io.LimitReader(content, 1<<20))
+			}
+			return errors.Join(err, ctx.Err())
+		})
+		if err != nil {
+			return fmt.Errorf("cannot tell which key the backup %s needs: %w", runs[0], err)
+		}
+		if _, err := UnwrapKeys(wrapped, r.BackupKey); wrapped == nil || err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w than %s, which this host has", ErrOtherKey, KeyID(r.BackupKey))
 }
 
 // freeName returns the name of a backup that begins now. It waits while another one has it: names
@@ -191,7 +279,7 @@ func (b *set) save(ctx context.Context) (copies []db.AppCopy, err error) {
 		b.run.Missing = append(b.run.Missing, f.App)
 		b.Note("the files of the application %s are not in the backup: %v", f.App, f.Err)
 	}
-	labels := map[string]string{hostLabel: b.ID}
+	labels := map[string]string{hostLabel: b.ID, keyLabel: KeyID(b.BackupKey)}
 	head, err := b.Repository.Save(ctx, Head, labels, func(to io.Writer) error { return b.writeHead(ctx, to, copied) })
 	if err != nil {
 		return nil, err

@@ -215,6 +215,87 @@ func TestBackupAlone(t *testing.T) {
 	}
 }
 
+// A backup waits while old ones are removed, which nobody asked for, and says so.
+func TestBackupWaitsForAPrune(t *testing.T) {
+	w := newWorld(t)
+	w.backup(t)
+	began, done := make(chan struct{}), make(chan error, 1)
+	_, err := w.alone(t.Context(), app.BackupPruned, func(*app.BackupRun) ([]db.AppCopy, error) {
+		other := *w.Runner
+		other.Note = func(string, ...any) { close(began) }
+		go func() {
+			_, err := other.Backup(t.Context())
+			done <- err
+		}()
+		select {
+		case <-began:
+		case err := <-done:
+			return nil, fmt.Errorf("beside a prune: %w", err)
+		}
+		return nil, nil
+	})
+	hosted.Must(t, err)
+	if err := <-done; err != nil {
+		t.Errorf("after the prune: %v", err)
+	}
+}
+
+// A key that is new on a host is stored only when it belongs to the repository. Backups of another key
+// are not gone on with, unless somebody says so.
+func TestBackupKeys(t *testing.T) {
+	type turn struct {
+		key     string
+		isNew   bool // on this host
+		confirm bool
+		before  func(w *world)
+		err     error
+		stored  bool
+	}
+	wrap := func(w *world, key string) {
+		wrapped, err := WrapKeys([]db.Key{{1}}, key, true)
+		hosted.Must(t, err)
+		w.Keys, w.BackupKey = wrapped, key
+	}
+	unlabel := func(w *world) {
+		for i := range w.repo.all {
+			delete(w.repo.all[i].Labels, keyLabel)
+		}
+	}
+	for name, turns := range map[string][]turn{
+		"the first":                 {{key: "first key one", isNew: true, stored: true}, {key: "first key one"}},
+		"lost":                      {{key: "first key one"}, {key: "other key two", isNew: true, err: ErrOtherKey}, {key: "first key one"}},
+		"lost, and given up":        {{key: "first key one"}, {key: "other key two", isNew: true, confirm: true, stored: true}, {key: "other key two"}},
+		"replaced":                  {{key: "first key one"}, {key: "other key two", err: ErrOtherKey}},
+		"of the release before":     {{key: "first key one"}, {key: "first key one", before: unlabel}},
+		"lost, of the one before":   {{key: "first key one"}, {key: "other key two", before: unlabel, isNew: true, err: ErrOtherKey}},
+		"the place is not there":    {{key: "first key one"}, {key: "other key two", isNew: true, before: func(w *world) { w.repo.there = false }, err: repository.ErrNone}},
+		"the place does not answer": {{key: "other key two", isNew: true, before: func(w *world) { w.repo.failAt = 1 }, err: errPlace}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for n, turn := range turns {
+				wrap(w, turn.key)
+				stored := false
+				w.NewKey, w.StoreKey = turn.confirm, nil
+				if turn.isNew {
+					w.StoreKey = func() error { stored = true; return nil }
+				}
+				if turn.before != nil {
+					turn.before(w)
+				}
+				if _, err := w.Backup(t.Context()); !errors.Is(err, turn.err) || turn.err == nil && err != nil || stored != turn.stored {
+					t.Errorf("turn %d: %v, stored %v", n, err, stored)
+				}
+			}
+		})
+	}
+	w := newWorld(t)
+	w.StoreKey = func() error { return syscall.ENOSPC }
+	if _, err := w.Backup(t.Context()); !errors.Is(err, syscall.ENOSPC) || w.repo.there {
+		t.Errorf("a key that cannot be stored: %v", err)
+	}
+}
+
 // A rehearsal finds what is not as it was written, and takes turns with what it restores whole.
 func TestRehearse(t *testing.T) {
 	w := newWorld(t)
@@ -229,14 +310,13 @@ func TestRehearse(t *testing.T) {
 	run := w.backup(t)
 	whole := map[string]bool{}
 	for range 2 {
-		w.notes = nil
 		rehearsal, err := w.Rehearse(t.Context())
-		if err != nil || rehearsal.Apps != 2 || rehearsal.Bytes == 0 || len(w.notes) != 1 {
+		if err != nil || rehearsal.Apps != 2 || rehearsal.Bytes == 0 || len(w.notes) != 0 {
 			t.Fatalf("%+v, %v, %q", rehearsal, err, w.notes)
 		}
-		whole[w.notes[0]] = true
+		whole[string(rehearsal.Whole)] = true
 	}
-	if len(whole) != 2 {
+	if !whole["bot"] || !whole["shop"] {
 		t.Errorf("restored whole: %v", whole)
 	}
 	if want := [][2]int{{0, checkParts}, {1, checkParts}}; !slices.Equal(w.repo.checked, want) {
@@ -278,11 +358,15 @@ func TestKeys(t *testing.T) {
 	if _, err := ReadKey(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
-	key, err := MakeKey(file)
-	if err != nil || !strings.HasPrefix(key, keyPrefix) || len(key) < 30 {
-		t.Fatalf("%q, %v", key, err)
+	key := NewKey()
+	if !strings.HasPrefix(key, keyPrefix) || len(key) < 30 || NewKey() == key || KeyID(key) == KeyID(NewKey()) || len(KeyID(key)) != 8 {
+		t.Fatalf("%q, %q", key, KeyID(key))
 	}
-	if again, err := MakeKey(file); err != nil || again != key {
+	hosted.Must(t, StoreKey(file, key))
+	if err := StoreKey(file, NewKey()); !errors.Is(err, os.ErrExist) {
+		t.Errorf("in the place of another: %v", err)
+	}
+	if again, err := ReadKey(file); err != nil || again != key {
 		t.Errorf("%q, %v", again, err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {

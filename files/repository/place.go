@@ -22,7 +22,7 @@ func New(o Options) (Repository, error) {
 		return &directory{path: path}, nil
 	}
 	if o.Key == "" {
-		return nil, errors.New("a repository of restic needs a backup key")
+		return nil, ErrNoKey
 	}
 	return newRestic(o), nil
 }

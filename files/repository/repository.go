@@ -12,6 +12,8 @@ import (
 var (
 	// ErrNone is the error of a place without a repository.
 	ErrNone = errors.New("there is no repository")
+	// ErrNoKey is the error of New for a place that needs a key, without one.
+	ErrNoKey = errors.New("a repository of restic needs a backup key")
 	// ErrPassword is the error of a repository that another password opens.
 	ErrPassword = errors.New("the backup key does not open the repository")
 	// ErrLocked is the error of a repository in which somebody else is at work.

@@ -142,6 +142,8 @@ func title(l text.Language, i item) string {
 		return l.Say("This host has no new backup")
 	case app.NoticeBackupUnrehearsed:
 		return l.Say("The backup of this host was not rehearsed")
+	case app.NoticeBackupKey:
+		return l.Say("Nobody was shown the key that opens this host's backups")
 	case app.NoticeSignIn:
 		return l.Say("Somebody signed in to your account with a new browser")
 	case app.NoticeToken:
@@ -212,6 +214,8 @@ func lines(l text.Language, i item, now time.Time) []string {
 		} else {
 			say(l.Say("The last rehearsal was on %s. berth backup rehearse finds out whether the backup can be restored.", i.notice.Args[0]))
 		}
+	case app.NoticeBackupKey:
+		say(l.Say("If you lose this machine, nobody can open them. sudo berth backup key prints the key; keep it in a safe place."))
 	case app.NoticeHostDisk:
 		say(l.Say("It has %s MB left. Uploads and builds are refused until its owner makes room.", i.notice.Args[0]))
 	case app.NoticeHostMemory:

@@ -161,7 +161,43 @@ func TestBackups(t *testing.T) {
 			}
 			there.Until(id, "apps.online", true)
 			there.UntilLog(id, "secret alpha\n")
-			next.backup(0, "", "run") // goes on with the same key
+			next.backup(0, "", "run")    // goes on with the same key
+			next.backup(0, "", "status") // which somebody has, for it was typed
+			if _, said := next.backup(0, "", "rehearse"); strings.Contains(said, "warning") || !strings.Contains(said, "was restored whole") {
+				t.Errorf("rehearse: %s", said)
+			}
+
+			// The key is lost. No other one takes its place by itself.
+			keyFile := filepath.Join(filepath.Dir(next.Data), "backup.key")
+			if err := os.Rename(keyFile, keyFile+".away"); err != nil {
+				t.Fatal(err)
+			}
+			_, said = next.backup(1, "", "run")
+			if _, err := os.Stat(keyFile); err == nil || !strings.Contains(said, "key") || !strings.Contains(said, "Hint: put that key") && !strings.Contains(said, "Hint: put the key") {
+				t.Errorf("without its key: %s", said)
+			}
+			if _, said := next.backup(1, "", "status"); !strings.Contains(said, "the last backup failed: ") {
+				t.Errorf("status: %s", said)
+			}
+			if place == "restic" {
+				return
+			}
+			found = regexp.MustCompile(`"snapshot":"(\d{8}T\d{6}Z)"`).FindSubmatch(there.Get("/app/" + id + "/snapshots").Want(200).Body)
+			if found == nil {
+				t.Fatal("its owner sees no snapshot")
+			}
+			there.ask("POST", "/app/"+id+"/restore", fmt.Sprintf(`{"snapshot":%q,"env":false}`, found[1])).Want(200, "status", "ok")
+			if _, said := next.backup(0, "", "run", "--new-key"); !strings.Contains(said, "warning: berth made the key ") {
+				t.Errorf("with a new key: %s", said)
+			}
+			next.backup(0, "", "run")
+			if _, said := next.backup(1, "", "status"); !strings.Contains(said, "the key that opens new backups is not the one that was shown") {
+				t.Errorf("status: %s", said)
+			}
+			if _, said := next.backup(0, "", "key"); !strings.Contains(said, "older backups need that one") {
+				t.Errorf("key: %s", said)
+			}
+			next.backup(0, "", "status")
 		})
 	}
 }

@@ -94,7 +94,7 @@ func (p channelPages) form(c *call, ch app.Channel, action string) channelForm {
 // ofHost are the kinds that only those hear of who look after the host.
 var ofHost = []app.NoticeKind{
 	app.NoticeHostDisk, app.NoticeHostMemory, app.NoticeCertificate, app.NoticeBackupFailed, app.NoticeBackupIncomplete,
-	app.NoticeBackupMissing, app.NoticeBackupUnrehearsed, app.NoticeUpgraded, app.NoticeRestarted, app.NoticeRebooted,
+	app.NoticeBackupMissing, app.NoticeBackupUnrehearsed, app.NoticeBackupKey, app.NoticeUpgraded, app.NoticeRestarted, app.NoticeRebooted,
 }
 
 // apply sets what a form says of a channel.
@@ -373,6 +373,8 @@ func kindWord(l text.Language, k app.NoticeKind) string {
 		return l.Say("there is no new backup")
 	case app.NoticeBackupUnrehearsed:
 		return l.Say("the backup was not rehearsed")
+	case app.NoticeBackupKey:
+		return l.Say("nobody was shown the key of the backups")
 	case app.NoticeSignIn:
 		return l.Say("somebody signed in with a new browser")
 	case app.NoticeToken:
