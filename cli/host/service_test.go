@@ -57,6 +57,12 @@ func TestServiceOfAProcess(t *testing.T) {
 	}
 	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
 	s := service{pid: cmd.Process.Pid}
+	// The kernel tells of the exec before the environment of the new program can be read (load_elf_binary, create_elf_tables).
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", s.pid)); len(text) > 0 || time.Now().After(deadline) {
+			break
+		}
+	}
 	if !s.runs(at) || s.runs(sleep) || !s.canBecome(at) || s.canBecome(sleep) {
 		t.Error("it is not known what runs")
 	}

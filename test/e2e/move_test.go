@@ -168,10 +168,10 @@ func (m *moving) where(old string) (here, there []int) {
 func (m *moving) watch() {
 	old := m.old.Group
 	m.watching.Go(func() {
-		for m.both == nil {
+		for last := false; m.both == nil && !last; {
 			select {
 			case <-m.watched:
-				return
+				last = true // a look at all processes takes a while on a busy machine: one more sees what runs by now
 			case <-time.After(harness.Pause):
 			}
 			here, moved := m.where(old)
