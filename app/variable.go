@@ -52,36 +52,48 @@ func (v Variable) GoString() string { return v.String() }
 // MarshalText is String, for encoders and logs.
 func (v Variable) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// ParseEnv reads lines of NAME=VALUE as .env files have them: empty lines, lines that begin
-// with #, "export " before a name, and quotes around a value, of which double ones know \n,
-// \r, \", \$, \` and \\; nothing is expanded. It is Invalid for a line that is something else, for a
+// ParseEnv reads lines of NAME=VALUE as .env files have them: empty lines, lines that begin with #,
+// "export " before a name, and quotes around a value. A # behind a space begins a comment, but not
+// between quotes. A value between quotes may have several lines. Double quotes know \n, \r, \", \$, \`
+// and \\; nothing is expanded. It is Invalid for a line that is something else, for a
 // name that comes twice, and for none. No error repeats a value.
 func ParseEnv(text string) (map[string]*string, error) {
-	change, n := map[string]*string{}, 0
-	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
-		n++
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
+	change := map[string]*string{}
+	text = strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r\n", "\n")
+	for n := 1; text != ""; {
+		line, rest, _ := strings.Cut(text, "\n")
+		first, trimmed := n, strings.TrimSpace(line)
+		text, n = rest, n+1
+		if trimmed == "" || trimmed[0] == '#' {
 			continue
 		}
-		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
+		before, value, ok := strings.Cut(line, "=")
 		if !ok {
-			return nil, Errorf(Invalid, "line %d is not NAME=VALUE", n)
+			return nil, Errorf(Invalid, "line %d is not NAME=VALUE", first)
 		}
-		value = strings.TrimSpace(value)
-		if len(value) > 0 && (value[0] == '"' || value[0] == '\'') {
-			quote := value[:1]
-			inner, closed := strings.CutSuffix(value[1:], quote)
-			if !closed {
-				return nil, Errorf(Invalid, "the quotes in line %d do not close", n)
-			}
-			if value = inner; quote == `"` {
-				value = unescape.Replace(inner)
-			}
+		name := strings.TrimSpace(before)
+		if word, exported, is := strings.Cut(name, " "); is && word == "export" {
+			name = strings.TrimSpace(exported)
 		}
-		name = strings.TrimSpace(name)
 		if change[name] != nil {
-			return nil, Errorf(Invalid, "line %d sets a variable for the second time", n)
+			return nil, Errorf(Invalid, "line %d sets a variable for the second time", first)
+		}
+		if quoted := strings.TrimLeft(value, " \t"); quoted != "" && strings.Contains(`"'`, quoted[:1]) {
+			whole := quoted + "\n" + rest
+			end := closing(whole)
+			if end < 0 {
+				return nil, Errorf(Invalid, "the quotes in line %d do not close", first)
+			}
+			note, after, _ := strings.Cut(whole[end+1:], "\n")
+			if note = strings.TrimSpace(note); note != "" && note[0] != '#' {
+				return nil, Errorf(Invalid, "line %d has more than a comment behind the quotes", first+strings.Count(whole[:end], "\n"))
+			}
+			text, n = after, first+strings.Count(whole[:end], "\n")+1
+			if value = whole[1:end]; whole[0] == '"' {
+				value = unescape.Replace(value)
+			}
+		} else {
+			value = strings.TrimSpace(uncommented(value))
 		}
 		change[name] = &value
 	}
@@ -89,6 +101,37 @@ func ParseEnv(text string) (map[string]*string, error) {
 		return nil, Errorf(Invalid, "there is no line with NAME=VALUE")
 	}
 	return change, nil
+}
+
+// closing returns where the quote closes that s begins with, -1 where it does not. A backslash
+// keeps a double one open.
+func closing(s string) int {
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == s[0]:
+			return i
+		case s[i] == '\\' && s[0] == '"':
+			i++
+		}
+	}
+	return -1
+}
+
+// uncommented returns a value without quotes around it up to its comment. What it has between
+// quotes, as JSON does, is no comment; an apostrophe within a word is no quote.
+func uncommented(value string) string {
+	before := '='
+	for i := 0; i < len(value); i++ {
+		c := rune(value[i])
+		switch {
+		case c == '#' && (before == ' ' || before == '\t'):
+			return value[:i]
+		case (c == '"' || c == '\'') && !unicode.IsLetter(before) && !unicode.IsDigit(before):
+			i += max(closing(value[i:]), 0)
+		}
+		before = c
+	}
+	return value
 }
 
 var (
