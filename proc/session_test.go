@@ -302,7 +302,7 @@ func hasLayers(b bench, want ...sandbox.Layer) bool {
 
 // attack fails where something works that must not.
 const attack = `
-import fcntl, os, termios, sys
+import errno, fcntl, os, struct, termios, sys
 def refused(what, do):
     try:
         do()
@@ -314,6 +314,15 @@ def refused(what, do):
 refused("TIOCSTI", lambda: fcntl.ioctl(0, termios.TIOCSTI, b"x"))
 refused("TIOCLINUX", lambda: fcntl.ioctl(0, 0x541C, b"\x02"))
 refused("TIOCCONS", lambda: fcntl.ioctl(0, termios.TIOCCONS))
+for n in range(32): # line disciplines: no number of one reaches the kernel
+    try:
+        fcntl.ioctl(0, 0x5423, struct.pack("i", n))
+        print("POSSIBLE line discipline", n)
+        sys.exit(1)
+    except OSError as e:
+        if e.errno != errno.EPERM:
+            print("POSSIBLE: the kernel was asked for line discipline", n, e.errno)
+            sys.exit(1)
 refused("/dev/console", lambda: os.open("/dev/console", os.O_RDWR|os.O_NOCTTY))
 refused("/dev/tty0", lambda: os.open("/dev/tty0", os.O_RDWR|os.O_NOCTTY))
 refused("/dev/pts/1", lambda: os.open("/dev/pts/1", os.O_RDWR|os.O_NOCTTY))

@@ -82,8 +82,13 @@ var refused = []uint32{
 
 // ioctls that are refused. With the first two an owner of files could take
 // them out of a project, and so out of its quota (ioctl_iflags(2),
-// FS_XFLAG_PROJINHERIT), the others type into a terminal somebody else reads.
-var ioctls = []uint32{unix.FS_IOC_SETFLAGS, 0x401c5820 /* FS_IOC_FSSETXATTR */, unix.TIOCSTI, unix.TIOCLINUX}
+// FS_XFLAG_PROJINHERIT). TIOCSTI and TIOCLINUX type into a terminal somebody else reads. The others need no right
+// or another one than a program's, and make the kernel treat a terminal in another way (ioctl_tty(2)): TIOCSETD gives it a
+// line discipline, of which the kernel has some thirty, and loads the module of one that it has not loaded yet.
+var ioctls = []uint32{
+	unix.FS_IOC_SETFLAGS, 0x401c5820 /* FS_IOC_FSSETXATTR */, unix.TIOCSTI, unix.TIOCLINUX,
+	unix.TIOCSETD, unix.TIOCCONS, unix.TIOCSSERIAL, unix.TIOCVHANGUP, 0x5457, /* TIOCSLCKTRMIOS */
+}
 
 // UDP, TCP and pings; not MPTCP, SCTP, DCCP or UDP-Lite, which a policy for the
 // first two would not see.

@@ -115,7 +115,11 @@ func TestFilterArguments(t *testing.T) {
 		{"vsock", unix.SYS_SOCKET, unix.AF_VSOCK, unix.SOCK_STREAM, 0, errno(unix.EAFNOSUPPORT)},
 		{"packets", unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW, 0, errno(unix.EAFNOSUPPORT)},
 		{"asking a terminal", unix.SYS_IOCTL, 0, unix.TCGETS, 0, allow},
+		{"its size", unix.SYS_IOCTL, 0, unix.TIOCSWINSZ, 0, allow},
+		{"asking its line discipline", unix.SYS_IOCTL, 0, unix.TIOCGETD, 0, allow},
 		{"typing into one", unix.SYS_IOCTL, 0, unix.TIOCSTI, 0, refuse},
+		{"another line discipline", unix.SYS_IOCTL, 0, unix.TIOCSETD, 0, refuse},
+		{"the console's output", unix.SYS_IOCTL, 0, unix.TIOCCONS, 0, refuse},
 		{"a file's flags", unix.SYS_IOCTL, 0, unix.FS_IOC_GETFLAGS, 0, allow},
 		{"another project", unix.SYS_IOCTL, 0, 0x401c5820, 0, refuse},
 	} {
