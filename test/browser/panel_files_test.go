@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -29,7 +28,7 @@ func (p *tab) edits(text string) {
 		if n > 0 {
 			p.types("") // Enter
 		}
-		p.do(input.InsertText(line))
+		p.do(chromedp.KeyEvent(line)) // text that is inserted would pass the keys by
 	}
 }
 
@@ -94,7 +93,7 @@ func TestPanelEditorWarns(t *testing.T) {
 	p.do(chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent(kb.Tab))
 	p.until(`document.activeElement.innerText == "Save"`)
 	p.sound()
-	p.edits("typed();\n")
+	p.edits("typed(); // is it? a/b\n")
 	write("of the program\n")
 	p.follow(func() { p.control("s") })
 	p.forgive()
@@ -103,7 +102,7 @@ func TestPanelEditorWarns(t *testing.T) {
 	p.stays(func() { p.press("a", "Logs") }) // the text is as the page came, and is nowhere else
 	p.follow(func() { p.press("button", "Save anyway") })
 	p.says("The file was saved.")
-	holds("typed();\n")
+	holds("typed(); // is it? a/b\n")
 	p.edits("more();\n")
 	p.follow(func() { p.press("button", "Save and restart") })
 	p.says("The file was saved, and Greeter was restarted.")

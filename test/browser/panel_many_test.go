@@ -149,9 +149,9 @@ func TestPanelPalette(t *testing.T) {
 	p.until(`document.querySelector("#palette").open && document.querySelectorAll("#found li").length > 5`)
 	p.says(`<img src=x onerror=evil=1>`)
 	p.looked(axe, "palette")
-	p.do(input.InsertText("logs greet"))
+	p.do(chromedp.KeyEvent("logs greet"))
 	p.until(selected + `.includes("Logs")`)
-	p.do(input.InsertText(" /?")) // are typed
+	p.do(chromedp.KeyEvent(" /?")) // are typed
 	p.until(`document.querySelector("#palette input").value == "logs greet /?" && document.querySelectorAll("#found li").length == 0`)
 	p.says("Nothing was found.")
 	p.do(chromedp.KeyEvent(kb.Escape))
@@ -166,14 +166,14 @@ func TestPanelPalette(t *testing.T) {
 	}
 	p.do(chromedp.KeyEvent(kb.ArrowUp), chromedp.KeyEvent(kb.ArrowUp))
 	p.until(selected + `.includes("Sign out")`)
-	p.do(input.InsertText("restart greeter"))
+	p.do(chromedp.KeyEvent("restart greeter"))
 	p.until(selected + `.includes("Restart")`)
 	p.follow(func() { p.do(chromedp.KeyEvent(kb.Enter)) })
 	p.says("Greeter was restarted.")
 
 	p.press("#find", "Find")
 	p.until(`document.querySelectorAll("#found li").length > 5`)
-	p.do(input.InsertText("greeter"))
+	p.do(chromedp.KeyEvent("greeter"))
 	p.until(selected + `.includes("Greeter")`)
 	p.follow(func() { p.press("#found li", "Greeter") })
 	p.until(`location.pathname == "/apps/` + id + `"`)

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // secret is the password of everybody.
@@ -95,7 +95,10 @@ func (p *tab) fill(selector, text string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`document.querySelector(%q)?.checkVisibility()`, selector))
 	eval[bool](p, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.focus(); e.select(); return true })()`, selector))
-	p.do(input.InsertText(text))
+	if text == "" {
+		text = kb.Delete
+	}
+	p.do(chromedp.KeyEvent(text))
 }
 
 // choose takes one of the values of a selection.

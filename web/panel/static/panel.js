@@ -126,7 +126,8 @@ if (palette && window.HTMLDialogElement) {
       return;
     }
     const typed = event.getModifierState("AltGraph"); // with which some keyboards have these
-    if ((event.ctrlKey || event.metaKey || event.altKey) && !typed || palette.dataset.keys === "off" || types(event.target) || document.querySelector("dialog[open]")) return;
+    const focused = event.composedPath()[0]; // of the editor, whose shadow root event.target does not look into
+    if ((event.ctrlKey || event.metaKey || event.altKey) && !typed || palette.dataset.keys === "off" || types(focused) || document.querySelector("dialog[open]")) return;
     if (event.key === "/") find();
     else if (event.key === "?") keys.showModal();
     else return;
