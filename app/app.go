@@ -392,8 +392,9 @@ type Terminal struct {
 // build's output and, when the program has ended already, its last lines.
 type Deployed struct {
 	Snapshot
-	Logs string
-	Hint Text // what its owner may not know, one sentence; zero for nothing
+	Notices []string // what berth did otherwise than asked, a sentence each; Logs begins with them
+	Logs    string
+	Hint    Text // what its owner may not know, one sentence; zero for nothing
 }
 
 // Backup names a generated ZIP file of one application.
@@ -473,14 +474,14 @@ const (
 )
 
 // ValidName reports whether s can be the name of an application: 1 to MaxName
-// characters and no control characters.
+// characters, no control characters, and none that turns the text behind it around.
 func ValidName(s string) bool {
 	n := utf8.RuneCountInString(s)
-	return n >= 1 && n <= MaxName && !strings.ContainsFunc(s, unicode.IsControl)
+	return n >= 1 && n <= MaxName && !strings.ContainsFunc(s, unicode.IsControl) && !reorders(s)
 }
 
 // ValidAvatar reports whether s can be the address of an avatar: http or https, at
-// most MaxAvatarURL bytes, or empty.
+// most MaxAvatarURL bytes, or empty. It has no user and no password, which everybody would read.
 func ValidAvatar(s string) bool {
 	if s == "" {
 		return true
@@ -489,7 +490,7 @@ func ValidAvatar(s string) bool {
 		return false
 	}
 	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
 }
 
 // Space is what an application takes of a disk.

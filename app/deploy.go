@@ -229,7 +229,7 @@ type Draft struct {
 type ConfigField map[string]string
 
 // ConfigFields are the keys that a Draft's Fields may have.
-var ConfigFields = []string{"TYPE", "NAME", "ID", "MAIN", "RAM", "START", "BUILD"}
+var ConfigFields = []string{"TYPE", "NAME", "ID", "MAIN", "RAM", "AUTORESTART", "START", "BUILD"}
 
 // DraftProblem is one reason why an upload would be refused.
 type DraftProblem struct {

@@ -63,11 +63,11 @@ func (c *caller) deploy() *cobra.Command {
 
 // deployLine is one line that deploy prints with --json.
 type deployLine struct {
-	Event    string `json:"event"`              // packed, sent, queued, building, log, launching, done, failed or detached
+	Event    string `json:"event"`              // packed, sent, queued, building, log, launching, notice, done, failed or detached
 	ID       string `json:"id,omitempty"`       // of the application, once it is known
 	Bytes    int64  `json:"bytes,omitempty"`    // of the ZIP, of packed and sent
 	Position int    `json:"position,omitempty"` // in the queue of builds, of queued; 1 is next
-	Text     string `json:"text,omitempty"`     // of log: lines of the build; of done and failed: the server's sentence
+	Text     string `json:"text,omitempty"`     // of log: lines of the build; of notice, done and failed: the server's sentence
 	Online   *bool  `json:"online,omitempty"`   // of done: whether the program runs
 }
 
@@ -354,6 +354,10 @@ func (d *deployment) verdict(ctx context.Context, done client.Deployed) error {
 	now, err := client.Choose(all, done.ID)
 	if err != nil {
 		return err
+	}
+	for _, notice := range done.Notices {
+		d.show.line(deployLine{Event: "notice", ID: done.ID, Text: notice}, "notice: "+notice)
+		done.Logs = strings.TrimPrefix(strings.TrimPrefix(done.Logs, notice), "\n")
 	}
 	d.show.line(deployLine{Event: "done", ID: done.ID, Text: done.Message, Online: &now.Online}, done.Message)
 	if now.Online {

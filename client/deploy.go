@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,10 +52,11 @@ type Progress struct {
 
 // Deployed is what came of a deploy.
 type Deployed struct {
-	ID      string // of the application
-	Name    string // of a new one
-	Message string // the server's sentence
-	Logs    string // output of the build or the program, others' bytes
+	ID      string   // of the application
+	Name    string   // of a new one
+	Message string   // the server's sentence
+	Notices []string // what the server did otherwise than asked, a sentence each; Logs begins with them
+	Logs    string   // output of the build or the program, others' bytes
 }
 
 // ErrUnknown means that a whole upload was sent, and the connection ended without an answer:
@@ -163,13 +165,14 @@ type answer struct {
 	Status     string
 	StatusCode int
 	Message    string
+	Notices    []string
 	Logs       string
 	RequestID  string
 	App        struct{ ID, Name string }
 }
 
 func (a answer) deployed(u Upload) Deployed {
-	d := Deployed{ID: a.App.ID, Name: a.App.Name, Message: a.Message, Logs: a.Logs}
+	d := Deployed{ID: a.App.ID, Name: a.App.Name, Message: a.Message, Notices: a.Notices, Logs: a.Logs}
 	if u.App != nil && (u.Restore || u.Snapshot == "") {
 		d.ID = u.App.ID
 	}
@@ -183,7 +186,7 @@ func (c *Client) done(data []byte, u Upload) (Deployed, error) {
 		return Deployed{}, failed(ErrNotBerth, err, "cannot use %s: its answer has another form than berth's: %v", c.origin(), err)
 	}
 	if a.Status == "error" || a.StatusCode >= 300 {
-		return a.deployed(u), &Error{Status: a.StatusCode, Message: a.Message, RequestID: a.RequestID, Logs: a.Logs}
+		return a.deployed(u), &Error{Status: cmp.Or(a.StatusCode, http.StatusOK), Message: a.Message, RequestID: a.RequestID, Logs: a.Logs}
 	}
 	return a.deployed(u), nil
 }

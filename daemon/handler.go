@@ -151,7 +151,7 @@ func (d *daemon) examined(ctx context.Context) []app.Finding {
 // there is nothing. "*" is what OPTIONS asks of a whole server.
 func ofAPI(path string) bool {
 	for _, root := range []string{"/v2", "/d"} {
-		if rest, ok := strings.CutPrefix(path, root); ok && (rest == "" || rest[0] == '/') {
+		if rest, ok := strings.CutPrefix("/"+strings.TrimLeft(path, "/"), root); ok && (rest == "" || rest[0] == '/') {
 			return true
 		}
 	}

@@ -494,7 +494,7 @@ func (h *Host) deployed(u *unit, plan app.Plan, e *app.Exit, startErr error, pri
 	if e != nil {
 		logs = append(logs, strings.TrimRight(printed(lastLines), "\n"))
 	}
-	return app.Deployed{Snapshot: u.view.Load().Snapshot, Logs: strings.Join(logs, "\n")}
+	return app.Deployed{Snapshot: u.view.Load().Snapshot, Notices: plan.Notes, Logs: strings.Join(logs, "\n")}
 }
 
 // calledOff is the error of a deployment that was cancelled.

@@ -43,7 +43,7 @@ func (h *Host) Draft(ctx context.Context, owner app.Account, file string, fields
 
 // suggest fills in what an upload without a discloud.config shows. A page is no bot.
 func (h *Host) suggest(d *app.Draft, files app.Files, name string) {
-	d.Fields = app.ConfigField{"TYPE": app.Bot.String(), "NAME": name, "RAM": strconv.FormatInt(int64(h.RAMDefault), 10)}
+	d.Fields = app.ConfigField{"TYPE": app.Bot.String(), "NAME": name, "RAM": strconv.FormatInt(int64(h.RAMDefault), 10), "AUTORESTART": "true"}
 	if h.Suggest == nil {
 		return
 	}

@@ -43,7 +43,6 @@ func (a accounts) vscode(c *call) (response, error) {
 	apps := c.covered(a.apps.Apps(c.account.ID))
 	teams = slices.DeleteFunc(teams, func(m app.Membership) bool { return !c.token.Bounds.Covers(m.App) })
 	u = append(u, object{
-		{"avatar", nil}, // accounts have none here
 		{"appsStatus", convert(apps, describeForVSCode)},
 		{"appsTeam", convert(teams, func(m app.Membership) app.ID { return m.App })},
 	}...)
@@ -64,7 +63,7 @@ func (a accounts) describe(c *call) (object, error) {
 	apps = c.covered(apps)
 	names.Subdomains = slices.DeleteFunc(names.Subdomains, func(s app.Subdomain) bool { return !c.token.Bounds.Covers(s.ID) })
 	names.Domains = slices.DeleteFunc(names.Domains, func(d app.Domain) bool { return !c.token.Bounds.Covers(d.App) })
-	return object{
+	user := object{
 		{"userID", c.account.ID.String()},
 		{"totalRamMb", c.account.TotalRAM},
 		{"ramUsedMb", used},
@@ -76,9 +75,13 @@ func (a accounts) describe(c *call) (object, error) {
 		{"lastDataLeft", split(planEnd.Sub(c.now()))},
 		{"planDataEnd", timestamp(planEnd)},
 		{"username", c.account.Name},
-		{"limits", describeLimits(c.account.Limits)},
+		{"avatar", nil}, // accounts have none; official clients read it
 		{"language", c.account.Locale},
-	}, nil
+	}
+	if c.account.Limits != (app.Limits{}) { // clients that know no such field print it for people
+		user = append(user, member{"limits", describeLimits(c.account.Limits)})
+	}
+	return user, nil
 }
 
 // describeLimits shows what an account may have beside its RAM; null is no limit.

@@ -157,8 +157,8 @@ const (
 // errorBody is the body of every error.
 type errorBody struct {
 	Status     string   `json:"status"`
-	StatusCode int      `json:"statusCode"`
-	Code       int      `json:"code"` // the HTTP status, as statusCode
+	StatusCode int      `json:"statusCode,omitempty"` // not of a refusal with HTTP status 200, which it would make look done
+	Code       int      `json:"code"`                 // the HTTP status
 	Message    string   `json:"message"`
 	RequestID  string   `json:"requestId"`
 	Logs       string   `json:"logs,omitempty"`
@@ -183,10 +183,8 @@ const (
 	maxOutputBytes = 2 << 10
 )
 
-var (
-	stamp  = regexp.MustCompile(`^\d{4}-\d\d-\d\dT[\d:.]+Z ?`)
-	escape = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
-)
+// stamp is what begins a line of a log.
+var stamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT[\d:.]+Z ?`)
 
 // withOutput is the message of an error with the last lines of the output that
 // explains it: most command lines show logs only of what did not fail, and of an
@@ -196,8 +194,8 @@ func withOutput(message, logs string) string {
 	left := maxOutputBytes
 	lines := strings.Split(logs, "\n")
 	for i := len(lines) - 1; i >= 0 && len(last) < maxOutputLines; i-- {
-		line := escape.ReplaceAllString(stamp.ReplaceAllString(lines[i], ""), "")
-		line = strings.TrimRightFunc(strings.Map(printable, line), unicode.IsSpace)
+		line := app.Printable(stamp.ReplaceAllString(lines[i], ""))
+		line = strings.TrimRightFunc(line, unicode.IsSpace)
 		if line == "" || strings.HasPrefix(line, "[berth] ") { // which the message says
 			continue
 		}
@@ -208,14 +206,6 @@ func withOutput(message, logs string) string {
 	}
 	slices.Reverse(last)
 	return strings.Join(append([]string{message}, last...), "\n")
-}
-
-// printable drops what a terminal would obey.
-func printable(r rune) rune {
-	if r != '\t' && unicode.IsControl(r) {
-		return -1
-	}
-	return r
 }
 
 // refusal is the answer of an error that is known by its HTTP status.
@@ -229,13 +219,11 @@ func (c *call) refusal(status int, message app.Text) response {
 	case http.StatusServiceUnavailable:
 		header["Retry-After"] = strconv.Itoa(retryUnavailable)
 	}
-	return response{status: status, header: header, refusal: message.String(), body: &errorBody{
-		Status:     statusError,
-		StatusCode: status,
-		Code:       status,
-		Message:    c.translate(message),
-		RequestID:  c.RequestID,
-	}}
+	body := &errorBody{Status: statusError, StatusCode: status, Code: status, Message: c.translate(message), RequestID: c.RequestID}
+	if status == http.StatusOK {
+		body.StatusCode = 0
+	}
+	return response{status: status, header: header, refusal: message.String(), body: body}
 }
 
 // explain returns what the user may know of err and keeps the rest for the log.

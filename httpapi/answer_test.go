@@ -65,7 +65,7 @@ func TestFailure(t *testing.T) {
 		c := testCall(httptest.NewRecorder(), newRequest("GET", "/", ""))
 		resp := c.failure(tt.err)
 		body := resp.body.(*errorBody)
-		if resp.status != tt.status || body.Code != tt.status || body.StatusCode != tt.status ||
+		if resp.status != tt.status || body.Code != tt.status || tt.status != 200 && body.StatusCode != tt.status || tt.status == 200 && body.StatusCode != 0 ||
 			body.Message != tt.message || body.Logs != tt.logs || body.Status != "error" || body.RequestID != "request-1" {
 			t.Errorf("%v: status %d, body %+v", tt.err, resp.status, body)
 		}
@@ -81,11 +81,12 @@ func TestMessageOfAnErrorHasItsOutput(t *testing.T) {
 		"\n": m,
 		"2026-11-20T18:23:41.687Z compiling\n2026-11-20T18:23:41.688Z \tTS1005\n":            m + "\ncompiling\n\tTS1005",
 		"2026-11-20T18:23:41.687Z boom\n2026-11-20T18:23:41.7Z [berth] exited with code 1\n": m + "\nboom",
-		"\x1b[31mred\x1b[0m\x07\r\n":  m + "\nred",
-		"2026-11-20T18:23:41.687Z \n": m,
-		"first\n" + long + "\n":       m + "\n" + long,
-		"first\n" + long + "y\n":      m,
-		many:                          m + strings.Repeat("\na", maxOutputLines),
+		"\x1b[31mred\x1b[0m\x07\r\n":                                          m + "\nred",
+		"\x1b]0;a title\x07words \x1b]8;;https://x\x1b\\link\x1b]8;;\x1b\\\n": m + "\nwords link",
+		"2026-11-20T18:23:41.687Z \n":                                         m,
+		"first\n" + long + "\n":                                               m + "\n" + long,
+		"first\n" + long + "y\n":                                              m,
+		many:                                                                  m + strings.Repeat("\na", maxOutputLines),
 	} {
 		if got := withOutput(m, logs); got != want {
 			t.Errorf("%.60q: %q, want %q", logs, got, want)

@@ -181,8 +181,7 @@ func (a applications) start(c *call) (response, error) {
 	if now, err := a.Outcome(c.Request.Context(), c.owner(), c.id); err == nil { // else it is gone: it was started
 		snap = now
 	}
-	return ok(c.outcome(app.Textf("Your application was started"), app.Deployed{Snapshot: snap}),
-		member{"appStatus", object{{"online", snap.Running}, {"ramKilled", snap.RAMKilled()}, {"exitCode", snap.ExitCode()}}})
+	return ok(c.outcome(app.Textf("Your application was started"), app.Deployed{Snapshot: snap}), runState(snap))
 }
 
 func (a applications) restart(c *call) (response, error) {
@@ -208,9 +207,28 @@ func (a applications) startAll(c *call) (response, error) {
 		_, err := a.Start(ctx, owner, id)
 		return err
 	})
+	now := slices.Clone(c.all)
+	for i, was := range now {
+		if is, err := a.App(was.Account, was.ID); err == nil {
+			now[i] = is
+		}
+	}
 	return t.answer(c, object{{"started", t.done}, {"alreadyOnline", t.already}, {"alreadyInProcess", t.busy}},
 		counted(len(t.done), "%d application was started", "%d applications were started"),
-		counted(len(t.already), "%d was online already", "%d were online already"))
+		counted(len(t.already), "%d was online already", "%d were online already"), runState(now...))
+}
+
+// runState is the run state (2.7) of applications as one: online if all of them are, killed for its
+// RAM if one was, and the exit code of the first that ended.
+func runState(all ...app.Snapshot) member {
+	online, killed, code := len(all) > 0, false, 0
+	for _, s := range all {
+		online, killed = online && s.Running, killed || s.RAMKilled()
+		if code == 0 {
+			code = s.ExitCode()
+		}
+	}
+	return member{"appStatus", object{{"online", online}, {"ramKilled", killed}, {"exitCode", code}}}
 }
 
 func (a applications) restartAll(c *call) (response, error) {
@@ -300,9 +318,9 @@ func act(c *call, do action) tally {
 	return t
 }
 
-// answer is the answer of an action on every application, with its lists: "2 applications
-// were started, 1 was offline. x failed: ...". It fails only as a whole.
-func (t tally) answer(c *call, lists object, done, already app.Text) (response, error) {
+// answer is the answer of an action on every application, with its lists, and more beside
+// them: "2 applications were started, 1 was offline. x failed: ...". It fails only as a whole.
+func (t tally) answer(c *call, lists object, done, already app.Text, more ...member) (response, error) {
 	if len(t.done) == 0 && !t.watched && t.first != nil {
 		return response{}, t.first
 	}
@@ -310,7 +328,7 @@ func (t tally) answer(c *call, lists object, done, already app.Text) (response, 
 		lists = append(lists, member{"failed", t.failed}) // ours, which no client needs
 	}
 	if len(t.done)+len(t.already)+len(t.busy)+len(t.failed) == 0 {
-		return ok(c.say(noApplications), member{"apps", lists})
+		return ok(c.say(noApplications), append([]member{{"apps", lists}}, more...)...)
 	}
 	parts := []string{c.translate(done)}
 	if len(t.already) > 0 {
@@ -323,5 +341,5 @@ func (t tally) answer(c *call, lists object, done, already app.Text) (response, 
 	for _, reason := range t.reasons {
 		message += " " + sentence(reason)
 	}
-	return ok(message, member{"apps", lists})
+	return ok(message, append([]member{{"apps", lists}}, more...)...)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"berth/app"
 	"berth/web"
@@ -14,6 +15,7 @@ import (
 const (
 	tokenHeader    = "api-token"
 	maxTokenLength = 4096 // bytes; longer ones are not worth a look-up
+	bearer         = "Bearer "
 )
 
 // tokens decides who may use the API, and how often.
@@ -94,6 +96,8 @@ func (t tokens) account(c *call, token string) (app.Account, app.Token, error) {
 		return app.Account{}, app.Token{}, app.Errorf(app.Unauthorized, "Send your API token in the api-token header.")
 	case len(token) > maxTokenLength:
 		return app.Account{}, app.Token{}, app.Errorf(app.Unauthorized, "The API token is not valid.")
+	case len(token) > len(bearer) && strings.EqualFold(token[:len(bearer)], bearer):
+		return app.Account{}, app.Token{}, app.Errorf(app.Unauthorized, "The api-token header takes the token alone: leave out \"Bearer\" before it.")
 	}
 	return t.Authenticate(c.Request.Context(), token)
 }

@@ -69,6 +69,19 @@ func TestMissingAndLongTokensAreNotLookedUp(t *testing.T) {
 	}
 }
 
+// Many APIs take "Bearer" before the token, and people paste it along.
+func TestTokenWithBearer(t *testing.T) {
+	for _, word := range []string{"Bearer ", "bearer "} {
+		w := newWorld(t)
+		rec := do(t, w.handler(), withToken(word+goodToken, "192.0.2.1:1"))
+		var e errorBody
+		decode(t, rec, &e)
+		if rec.Code != 401 || e.Message != `The api-token header takes the token alone: leave out "Bearer" before it.` || w.called("Authenticate") != 0 {
+			t.Errorf("status %d, %q", rec.Code, e.Message)
+		}
+	}
+}
+
 func TestRevokedTokenIsForgotten(t *testing.T) {
 	w := newWorld(t)
 	w.config.RateLimit = 2

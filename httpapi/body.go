@@ -71,6 +71,7 @@ func (c *call) members(limit int64) (map[string]json.RawMessage, error) {
 	b := c.Body(limit)
 	defer b.Done()
 	text, err := io.ReadAll(b)
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // which editors of Windows write
 	switch {
 	case err != nil:
 		return nil, blame(b, err, app.Textf("The body of the request ended early."))

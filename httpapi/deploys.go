@@ -87,6 +87,9 @@ func uploaded(made app.Deployed) member {
 
 // deployed is the answer of a deployment.
 func (d deployments) deployed(c *call, done app.Text, made app.Deployed, found ...member) (response, error) {
+	if len(made.Notices) > 0 {
+		found = append(found, member{"notices", made.Notices})
+	}
 	if made.Logs != "" {
 		found = append(found, member{"logs", made.Logs})
 	}

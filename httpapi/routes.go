@@ -117,6 +117,9 @@ var errNoApp = app.Errorf(app.NotFound, "You have no application with this ID.")
 func one(h handler) handler {
 	return func(c *call) (response, error) {
 		id := c.params.ByName("appID")
+		if app.ID(id) == app.All {
+			return response{}, app.Errorf(app.NotFound, "This operation takes the ID of one application, and not \"all\".")
+		}
 		if !app.ValidID(id) {
 			return response{}, errNoApp
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +76,38 @@ func TestOddPathsAreNotFound(t *testing.T) {
 			if rec.Code != http.StatusNotFound && rec.Code != http.StatusMethodNotAllowed {
 				t.Errorf("%s %s: status %d", method, path, rec.Code)
 			}
+		}
+	}
+}
+
+// A client whose base address ends with a slash begins paths with two.
+func TestTwoSlashesBeforeThePath(t *testing.T) {
+	for _, path := range []string{"//v2/user", "///v2/app/bot-one", "//v2/app/%62ot-one"} {
+		r := newRequest("GET", "/", "")
+		u, err := url.ParseRequestURI(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.URL = u
+		if rec := do(t, newWorld(t).handler(), r); rec.Code != http.StatusOK {
+			t.Errorf("%s: status %d", path, rec.Code)
+		}
+	}
+}
+
+// "all" is not for every operation, and the answer says so.
+func TestAllWhereOneIsMeant(t *testing.T) {
+	for _, tt := range []struct{ method, path, body string }{
+		{"PUT", "/v2/app/all/ram", `{"ramMB":128}`},
+		{"PUT", "/v2/app/all/profile", `{"name":"x"}`},
+		{"PUT", "/v2/app/all/commit", ""},
+		{"DELETE", "/v2/app/all/env/X", ""},
+	} {
+		rec := do(t, newWorld(t).handler(), newRequest(tt.method, tt.path, tt.body))
+		var e errorBody
+		decode(t, rec, &e)
+		if rec.Code != http.StatusNotFound || e.Message != `This operation takes the ID of one application, and not "all".` {
+			t.Errorf("%s %s: status %d, %q", tt.method, tt.path, rec.Code, e.Message)
 		}
 	}
 }

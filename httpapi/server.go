@@ -151,6 +151,11 @@ func (s *server) answer(c *call) {
 		notFound(c, c.Request)
 		return
 	}
+	if strings.HasPrefix(c.Request.URL.Path, "//") { // of a client whose base address ends with a slash
+		u := *c.Request.URL
+		u.Path, u.RawPath = "/"+strings.TrimLeft(u.Path, "/"), ""
+		c.Request.URL = &u
+	}
 	s.router.ServeHTTP(c, c.Request)
 }
 

@@ -28,7 +28,7 @@ func (s settings) setRAM(c *call) (response, error) {
 		// the status 200, as that of app.Already.
 		resp := c.failure(err)
 		body := resp.body.(*errorBody)
-		resp.status, body.StatusCode, body.Code = http.StatusOK, http.StatusOK, http.StatusOK
+		resp.status, body.StatusCode, body.Code = http.StatusOK, 0, http.StatusOK
 		return resp, nil
 	case err != nil:
 		return response{}, err

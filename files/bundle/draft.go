@@ -72,7 +72,7 @@ func fieldsOf(text string) app.ConfigField {
 	for line := range strings.SplitSeq(text, "\n") {
 		key, value := keyOf(line)
 		if _, twice := fields[key]; !twice && slices.Contains(app.ConfigFields, key) {
-			if key == "TYPE" { // whose case does not count
+			if key == "TYPE" || key == "AUTORESTART" { // whose case does not count
 				value = strings.ToLower(value)
 			}
 			fields[key] = value

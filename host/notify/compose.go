@@ -3,7 +3,6 @@ package notify
 import (
 	"crypto/rand"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -275,12 +274,6 @@ func lasted(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// unprintable are escape sequences of terminals (ECMA-48), and characters that move or hide
-// what is beside them. Sequences end where they do for proc/logs, which marks what would read as berth's
-// own line without them.
-var unprintable = regexp.MustCompile("\x1b(?:\\[[ -?]*[@-~]?|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\\][^\x07\x1b\ufffd]*\ufffd|[ -/]*[0-~]?)|" +
-	"[\x00-\x08\x0b-\x1f\x7f-\u009f\u202a-\u202e\u2066-\u2069]")
-
 // excerpt is the end of a log as it may be sent: the lines up to a time, without their stamps,
 // secrets and what no reader could see.
 func excerpt(log string, until time.Time, hide secrets) string {
@@ -293,7 +286,7 @@ func excerpt(log string, until time.Time, hide secrets) string {
 		} else if at.After(until) {
 			break
 		}
-		shown = append(shown, unprintable.ReplaceAllString(words, ""))
+		shown = append(shown, app.Printable(words))
 	}
 	shown = strings.Split(hide.without(strings.Join(shown, "\n")), "\n")
 	shown = shown[max(0, len(shown)-excerptLines):]

@@ -3,6 +3,7 @@ package panel
 import (
 	"net/http"
 	"net/url"
+	"slices"
 
 	"berth/app"
 )
@@ -29,11 +30,12 @@ type step struct {
 
 // stepsPage is the data of steps.html.
 type stepsPage struct {
-	Steps  []step
-	Done   int // of Steps
-	Hidden bool
-	Sites  string
-	Backed bool // a repository is set up, and there is no good backup yet
+	Steps    []step
+	Done     int // of Steps
+	Hidden   bool
+	Sites    string
+	Backed   bool // a repository is set up, and there is no good backup yet
+	Restarts bool // every application starts again when it crashes
 }
 
 // look sees what is done. Who does not run the host has fewer steps.
@@ -46,7 +48,9 @@ func (p *stepPages) look(c *call) (stepsPage, error) {
 	if c.account.Admin {
 		page.Steps = append(page.Steps, step{"domain", c.encrypted && p.sites != ""})
 	}
-	page.Steps = append(page.Steps, step{"app", len(p.apps.Apps(c.account.ID)) > 0}, step{"channel", len(channels) > 0})
+	apps := p.apps.Apps(c.account.ID)
+	page.Restarts = !slices.ContainsFunc(apps, func(s app.Snapshot) bool { return !s.AutoRestart })
+	page.Steps = append(page.Steps, step{"app", len(apps) > 0}, step{"channel", len(channels) > 0})
 	if c.account.Admin && p.backups != nil {
 		s, err := p.backups.BackupStatus(c.ctx())
 		if err != nil {
