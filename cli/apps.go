@@ -26,6 +26,7 @@ import (
 // list is "berth ls".
 func (c *caller) list() *cobra.Command {
 	cmd := command.New("ls [--json]", "list your applications, and those of your teams", 0, 0)
+	cmd.SuggestFor = []string{"list", "ps", "apps"}
 	asJSON := jsonFlag[[]client.App](cmd)
 	return c.remote(cmd, func(ctx context.Context, w *way, _ []string) error {
 		all, err := w.Apps(ctx)
@@ -198,9 +199,10 @@ func (c *caller) offline(ctx context.Context, w *way, a client.App) error {
 
 // stop is "berth stop [APP]". An application that is offline already is no failure.
 func (c *caller) stop() *cobra.Command {
-	cmd := command.New("stop [APP] [--json]", "stop an application", 0, 1)
+	cmd := command.New("stop [APP] [--all] [--json]", "stop an application, or all of your account", 0, 1)
+	all := command.Toggle(cmd, "all", "stop every application of your account")
 	asJSON := jsonFlag[outcomeView](cmd)
-	return c.onApp(cmd, 0, func(ctx context.Context, w *way, a client.App, _ []string) error {
+	c.onApp(cmd, 0, func(ctx context.Context, w *way, a client.App, _ []string) error {
 		o, err := w.Stop(ctx, a)
 		if already, is := errors.AsType[*client.Error](err); is && already.Status == http.StatusOK {
 			o, err = client.Outcome{Message: already.Message}, nil
@@ -210,6 +212,31 @@ func (c *caller) stop() *cobra.Command {
 		}
 		return c.changed(*asJSON, a, o)
 	})
+	stopOne := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case !*all:
+			return stopOne(cmd, args)
+		case len(args) > 0:
+			return exit.NewProblem(exit.Usage, fmt.Errorf("cannot stop all applications, and %s by itself", screen.Word(args[0])), "Hint: leave out --all or the application.")
+		}
+		return interruptible(cmd.Context(), func(ctx context.Context) error {
+			w, err := c.way(ctx, cmd, "")
+			if err != nil {
+				return err
+			}
+			defer w.Close()
+			message, failed, err := w.StopAll(ctx)
+			if err != nil {
+				return err
+			}
+			if failed > 0 {
+				return exit.NewProblem(exit.Failure, errors.New(message), "")
+			}
+			return c.changed(*asJSON, client.App{ID: "all"}, client.Outcome{Message: message})
+		})
+	}
+	return cmd
 }
 
 // ram is "berth ram [APP] MB".
@@ -303,6 +330,7 @@ func printSizes(out io.Writer, all []client.RightSize) {
 // back.
 func (c *caller) delete() *cobra.Command {
 	cmd := command.New("delete APP [--yes] [--json]", "delete an application, its files and its backups for ever", 1, 1)
+	cmd.SuggestFor = []string{"rm", "remove"}
 	yes := command.Toggle(cmd, "yes", "do not ask for the application's name")
 	asJSON := jsonFlag[outcomeView](cmd)
 	return c.onApp(cmd, 0, func(ctx context.Context, w *way, a client.App, _ []string) error {

@@ -243,7 +243,13 @@ func unknown(group *cobra.Command, word string) error {
 		}
 	}
 	_, prefix, _ := strings.Cut(group.CommandPath()+" ", " ")
-	meant := exit.DidYouMean(word, names, `"`+strings.ReplaceAll(prefix, "%", "%%")+`%s"`)
+	format := `"` + strings.ReplaceAll(prefix, "%", "%%") + `%s"`
+	meant := exit.DidYouMean(word, names, format)
+	for _, cmd := range group.Commands() {
+		if slices.Contains(cmd.SuggestFor, word) { // as other tools call it
+			meant = exit.DidYouMean(cmd.Name(), []string{cmd.Name()}, format)
+		}
+	}
 	return exit.NewProblem(exit.Usage, fmt.Errorf("unknown command %q%s", prefix+word, meant), listHint)
 }
 

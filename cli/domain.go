@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"berth/app/exit"
 	"berth/cli/command"
 	"berth/cli/screen"
 	"berth/client"
@@ -40,6 +42,10 @@ func (c *caller) domainGroup() *cobra.Command {
 		word := "."
 		if len(args) > 1 {
 			word = args[1]
+		}
+		if strings.Contains(word, ".") && word != "." && !strings.Contains(args[0], ".") {
+			return exit.NewProblem(exit.Usage, fmt.Errorf("the domain comes first: %s is no domain", screen.Word(args[0])),
+				fmt.Sprintf("Hint: berth domain add %s %s", screen.Word(word), screen.Word(args[0])))
 		}
 		return c.withApp(cmd, word, func(ctx context.Context, w *way, a client.App) error {
 			return c.printDomain(*addJSON)(w.AddDomain(ctx, a, args[0]))

@@ -24,9 +24,6 @@ import (
 // suggestedRAM is what other hosts of this API give at least, too.
 const suggestedRAM app.MB = 100
 
-// maxAppName is how many characters the name of an application has at most.
-const maxAppName = 30
-
 // initialize is "berth init [DIR]".
 func (c *caller) initialize() *cobra.Command {
 	cmd := command.New("init [DIR] [--name NAME] [--main FILE] [--site SUBDOMAIN] [--ram MB] [--force]",
@@ -109,7 +106,7 @@ func nameOf(dir string) string {
 		}
 		return r
 	}, dir)))
-	return strings.TrimSpace(string(name[:min(len(name), maxAppName)]))
+	return strings.TrimSpace(string(name[:min(len(name), app.MaxName)]))
 }
 
 // reason is what an error of a file says behind its path.

@@ -257,9 +257,23 @@ func (c *caller) find(ctx context.Context, cmd *cobra.Command, word string) (*wa
 		if a, err = client.Choose(all, word); err == nil {
 			return w, a, nil
 		}
+		if errors.Is(err, client.ErrNoApp) {
+			meant := meantApp(word, all, func(a client.App) (id, name string) { return a.ID, a.Name })
+			err = exit.NewProblem(exit.NotFound, fmt.Errorf("%w%s", err, meant), "Hint: berth ls lists your applications.")
+		}
 	}
 	w.Close()
 	return nil, client.App{}, err
+}
+
+// meantApp completes an error about a word that names none of some applications.
+func meantApp[A any](word string, all []A, of func(A) (id, name string)) string {
+	var names []string
+	for _, a := range all {
+		id, name := of(a)
+		names = append(names, screen.Word(id), screen.Word(name))
+	}
+	return exit.DidYouMean(word, names, "%s")
 }
 
 // wayTo is the way to an application: by the context that its directory was deployed with,
@@ -286,10 +300,12 @@ func (c *caller) wayTo(ctx context.Context, cmd *cobra.Command, context, idOrNam
 	}
 	found := slices.DeleteFunc(slices.Clone(apps), func(a command.HostApp) bool { return a.ID != idOrName })
 	if len(found) == 0 {
-		found = slices.DeleteFunc(apps, func(a command.HostApp) bool { return a.Name != idOrName })
+		found = slices.DeleteFunc(slices.Clone(apps), func(a command.HostApp) bool { return a.Name != idOrName })
 	}
 	if len(found) == 0 {
-		return nil, exit.NewProblem(exit.NotFound, fmt.Errorf("there is no application %q on this host", idOrName), "Hint: berth ls lists the applications of an account.")
+		meant := meantApp(idOrName, apps, func(a command.HostApp) (id, name string) { return a.ID, a.Name })
+		return nil, exit.NewProblem(exit.NotFound, fmt.Errorf("there is no application %q on this host%s", idOrName, meant),
+			"Hint: berth ls lists the applications of an account.")
 	}
 	owners := make([]string, len(found))
 	for i, a := range found {

@@ -172,6 +172,17 @@ func (c *Client) Stop(ctx context.Context, a App) (Outcome, error) {
 	return c.outcome(ctx, http.MethodPut, a.Path("stop"), nil)
 }
 
+// StopAll ends the programs of all applications of the account. It returns the server's sentence,
+// and how many could not be stopped.
+func (c *Client) StopAll(ctx context.Context) (message string, failed int, err error) {
+	var answer struct {
+		Message string
+		Apps    struct{ Failed []string }
+	}
+	err = c.Call(ctx, http.MethodPut, "/v2/app/all/stop", nil, &answer)
+	return answer.Message, len(answer.Apps.Failed), err
+}
+
 // Restart ends the program and starts it again; see Start.
 func (c *Client) Restart(ctx context.Context, a App) (Outcome, error) {
 	return c.outcome(ctx, http.MethodPut, a.Path("restart"), nil)

@@ -169,12 +169,8 @@ func lineError(n int, key, value string, want app.Text) brokenLine {
 // isControl allows the tab, which editors put between words.
 func isControl(r rune) bool { return r != '\t' && unicode.IsControl(r) }
 
-// The bounds of the config's texts, in characters.
-const (
-	maxAppName = 30
-	maxAvatar  = 512
-	maxCommand = 1000
-)
+// maxCommand is how many characters START and BUILD may have.
+const maxCommand = 1000
 
 var version = regexp.MustCompile(`^(current|latest|lts|suja|legacy|\d+(\.(\d+|x)){0,2})$`)
 
@@ -239,18 +235,19 @@ func setVersion(cfg *app.Config, v string) app.Text {
 }
 
 func setName(cfg *app.Config, v string) app.Text {
-	if utf8.RuneCountInString(v) > maxAppName {
+	if utf8.RuneCountInString(v) > app.MaxName {
 		return app.Textf("must have 1 to 30 characters")
+	}
+	if !app.ValidName(v) {
+		return app.Textf("must have no tab, and no character that turns the text behind it around")
 	}
 	cfg.Name = v
 	return app.Text{}
 }
 
 func setAvatar(cfg *app.Config, v string) app.Text {
-	u, err := url.Parse(v)
-	isWeb := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
-	if !isWeb || utf8.RuneCountInString(v) > maxAvatar {
-		return app.Textf("must be an http or https address of at most 512 characters")
+	if !app.ValidAvatar(v) {
+		return app.Textf("must be an http or https address of at most 512 characters, without a password")
 	}
 	cfg.AvatarURL = v
 	return app.Text{}
