@@ -77,6 +77,9 @@ func (s *server) send(c *call, a answer) {
 	}
 	var b bytes.Buffer
 	if err := s.render(&b, c, a); err != nil {
+		if c.ctx().Err() != nil {
+			panic(http.ErrAbortHandler) // who asked has gone
+		}
 		panic(err) // a mistake in a template, which its tests find
 	}
 	if a.policy != "" {
@@ -156,9 +159,6 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	if c.problem != "" {
 		v.Typed = c.Request.PostForm
 	}
-	if c.session.ID != 0 && c.Request.Method == http.MethodGet {
-		v.Flash = s.flashes.pop(c.session.ID, c.Request.URL.Query().Get(onceParam))
-	}
 	if c.session.ID != 0 && !c.session.Bare && a.policy == "" {
 		all, err := s.NewSignIns.NewSignIns(c.ctx(), c.account.ID, c.session.ID)
 		if err != nil {
@@ -180,6 +180,9 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	page := templates[c.lang.Tag()]()[a.page]
 	if page == nil {
 		return fmt.Errorf("there is no template %q", a.page)
+	}
+	if c.session.ID != 0 && c.Request.Method == http.MethodGet { // last: a page that fails shows it to nobody
+		v.Flash = s.flashes.pop(c.session.ID, c.Request.URL.Query().Get(onceParam))
 	}
 	return page.ExecuteTemplate(b, "layout.html", v)
 }

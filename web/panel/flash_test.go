@@ -1,12 +1,19 @@
 package panel
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"berth/app"
 )
 
 // What is shown once is for the page that the form leads to: the page that is being left,
@@ -80,4 +87,50 @@ func testFlashesAreBounded(t *testing.T) {
 	if len(f.all) != 1 {
 		t.Errorf("%d are kept after their time", len(f.all))
 	}
+}
+
+// leaving are new sign-ins that nobody waits for: whoever asks leaves meanwhile.
+type leaving struct {
+	others
+	leave context.CancelFunc // nil: stays
+}
+
+type others = NewSignIns // a field of another name than the method's
+
+func (l *leaving) NewSignIns(ctx context.Context, account app.AccountID, session int64) ([]app.NewSignIn, error) {
+	if l.leave != nil {
+		l.leave()
+	}
+	return l.others.NewSignIns(ctx, account, session)
+}
+
+// A page that its reader has left is no fault of berth's, and does not use up what the next page says once.
+func TestPageThatIsLeft(t *testing.T) {
+	var log bytes.Buffer
+	asked := &leaving{}
+	w := newWorld(t, func(c *Config) {
+		asked.others, c.NewSignIns = c.NewSignIns, asked
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	w.host.add(w.ana.ID, "shop")
+	b := w.as("ana")
+	to := b.post("/apps/shop/env", "name", "TOKEN", "value", "x").leads(t, "a variable", "/apps/shop/env")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	asked.leave = cancel
+	func() {
+		defer func() {
+			if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
+				t.Errorf("the request ends with %v", err)
+			}
+		}()
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, b.base+to, nil)
+		r.RemoteAddr, r.TLS = b.peer, nil
+		b.do(r)
+	}()
+	if strings.Contains(log.String(), "panic") {
+		t.Errorf("the log has %s", &log)
+	}
+	asked.leave = nil
+	b.get(to).want(t, "the next look", http.StatusOK, "variable was set")
 }
