@@ -48,7 +48,13 @@ func TestOpenRefuses(t *testing.T) {
 			"method 99", rawZIP(t, raw{name: "a", method: 99}),
 			Limits{},
 			app.Unusable,
-			`entry "a" is compressed with method 99; only stored and deflated are supported`,
+			`entry "a" is compressed with the method 99; only stored and deflated are supported: pack the ZIP again, with the method Deflate`,
+		},
+		{
+			"method 9", rawZIP(t, raw{name: "a", method: 9}),
+			Limits{},
+			app.Unusable,
+			`entry "a" is compressed with Deflate64; only stored and deflated are supported: pack the ZIP again, with the method Deflate`,
 		},
 		{
 			"climbs", rawZIP(t, raw{name: "../x"}),
@@ -194,6 +200,8 @@ func TestNames(t *testing.T) {
 		{"wrapped without its entry", []raw{{name: "app/a"}, {name: "app/b/"}}, "a b/"},
 		{"wrapped once", []raw{{name: "x/y/a"}}, "y/a"},
 		{"wrapped beside rubbish", []raw{{name: "app/a"}, {name: "__MACOSX/app/._a"}, {name: ".DS_Store"}}, "a"},
+		{"the icon of a folder", []raw{{name: "a"}, {name: "Icon\r"}, {name: "__MACOSX/._Icon\r"}, {name: "__MACOSX/../\xff"}}, "a"},
+		{"wrapped beside the icon of a folder", []raw{{name: "app/a"}, {name: "app/Icon\r"}, {name: "Icon\r"}}, "a"},
 		{"not wrapped by a file", []raw{{name: "app/a"}, {name: "b"}}, "app/a b"},
 		{"not wrapped by a prefix", []raw{{name: "app/a"}, {name: "app2/b"}}, "app/a app2/b"},
 		{"untidy", []raw{{name: "./a//b"}, {name: "./"}, {name: "c/./d"}}, "a/b c/d"},

@@ -3,6 +3,7 @@ package bundle
 import (
 	"archive/zip"
 	"cmp"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -80,6 +81,9 @@ func check(files []*zip.File, size int64, lim Limits) ([]entry, error) {
 
 // add checks one entry and keeps it unless it is what macOS strews about.
 func (c *checker) add(f *zip.File) error {
+	if isRubbish(strings.Split(f.Name, "/")) { // also with a name that would be refused
+		return nil
+	}
 	name, err := entryName(f)
 	if err != nil {
 		return err
@@ -98,9 +102,6 @@ func (c *checker) add(f *zip.File) error {
 		}
 		return refuse(name, "has no name")
 	}
-	if isRubbish(parts) {
-		return nil
-	}
 	clean := strings.Join(parts, "/")
 	if err := c.paths.add(name, clean, dir); err != nil {
 		return err
@@ -117,10 +118,14 @@ func (c *checker) add(f *zip.File) error {
 	return nil
 }
 
-// isRubbish reports what macOS strews about.
+// isRubbish reports what macOS strews about: "Icon" and a carriage return is the icon of a folder.
 func isRubbish(parts []string) bool {
-	return slices.Contains(parts, "__MACOSX") || parts[len(parts)-1] == ".DS_Store"
+	last := parts[len(parts)-1]
+	return slices.Contains(parts, "__MACOSX") || last == ".DS_Store" || last == "Icon\r"
 }
+
+// methods are names of methods of compression (APPNOTE.TXT, 4.4.5) that programs for people may use.
+var methods = map[uint16]string{9: "Deflate64", 12: "bzip2", 14: "LZMA", 93: "Zstandard", 95: "xz", 98: "PPMd"}
 
 // kindOf tells a directory from a file and refuses everything else. The type
 // counts whatever system the header claims to come from.
@@ -129,7 +134,11 @@ func kindOf(f *zip.File, name string) (dir bool, err error) {
 		return false, refuse(name, "is encrypted")
 	}
 	if f.Method != zip.Store && f.Method != zip.Deflate {
-		return false, refuse(name, "is compressed with method %d; only stored and deflated are supported", f.Method)
+		method, known := methods[f.Method]
+		if !known {
+			method = fmt.Sprintf("the method %d", f.Method)
+		}
+		return false, refuse(name, "is compressed with %s; only stored and deflated are supported: pack the ZIP again, with the method Deflate", method)
 	}
 	dir = strings.HasSuffix(name, "/")
 	switch f.ExternalAttrs >> 16 & typeMask {
