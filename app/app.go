@@ -481,7 +481,7 @@ func ValidName(s string) bool {
 }
 
 // ValidAvatar reports whether s can be the address of an avatar: http or https, at
-// most MaxAvatarURL bytes, or empty. It has no user and no password, which everybody would read.
+// most MaxAvatarURL bytes, or empty. It has no user and no password: every visitor would read them.
 func ValidAvatar(s string) bool {
 	if s == "" {
 		return true

@@ -76,8 +76,8 @@ type BackupStatus struct {
 	Good       *BackupRun // the last one that ended well
 	Rehearsed  *BackupRun // the last rehearsal that ended
 	Since      time.Time  // from when on there was something to back up
-	ShownKey   string     // the id of the key of the backups that somebody was shown last; "" for none
-	KeyShown   bool       // that is the key which opens the backups now
+	ShownKey   string     // the id of the backup key that berth showed last; "" for none
+	KeyShown   bool       // ShownKey is the key that opens the backups now
 }
 
 // Overdue is after how long without a good backup berth says that one is missing.

@@ -81,7 +81,7 @@ func (c *caller) writeConfig(dir string, cfg app.Config, force bool) error {
 		}
 		return exit.NewProblem(exit.Usage, fmt.Errorf("cannot write %s: %s", screen.Word(path), screen.Escape(err.Error(), false)), hint)
 	}
-	cfg.AutoRestart = true // the API's default is that of the hosted service, where a crash is the end
+	cfg.AutoRestart = true // an upload without the key stays off after a crash, as on the hosted service
 	text, err := bundle.FormatConfig(cfg)
 	if err != nil {
 		return exit.NewProblem(exit.Usage, fmt.Errorf("cannot write %s: %s", screen.Word(path), screen.Escape(err.Error(), false)), "")

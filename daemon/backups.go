@@ -37,7 +37,7 @@ const (
 	backupsLook = 10 * time.Minute
 	// backupsTell is the pause between two notices of backups that are missing, or not rehearsed.
 	backupsTell = 24 * time.Hour
-	// backupsTellKey is the pause between two notices of a key that nobody was shown.
+	// backupsTellKey is the pause between two notices of a key that berth has not shown yet.
 	backupsTellKey = 7 * 24 * time.Hour
 	// backupsBeat is how long a backup that gives way to others may get no processor time.
 	backupsBeat = 10 * time.Second
@@ -244,7 +244,7 @@ func (b *backups) report(ctx context.Context, kind app.BackupKind, failed error)
 	b.notice(ctx, app.Notice{At: time.Now(), Kind: app.NoticeBackupIncomplete, Args: []string{strings.Join(names, ", ")}})
 }
 
-// tell tells owners of the host, now and again, when backups are missing or not rehearsed, or their key was not shown.
+// tell reminds administrators of missing backups, of missing rehearsals and of a key that was not shown.
 func (b *backups) tell(ctx context.Context) {
 	st, err := b.status(ctx)
 	if err != nil {

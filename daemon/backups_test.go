@@ -104,7 +104,7 @@ func TestBackupsOfTenDays(t *testing.T) {
 	})
 }
 
-// A new key of the backups is told at once, and then once a week, until somebody was shown it.
+// berth tells of a new backup key at once, and then once a week until it has shown the key.
 func TestNewBackupKeyIsTold(t *testing.T) {
 	inUTC(t, func(t *testing.T) {
 		w := newBackupWorld(t)

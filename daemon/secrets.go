@@ -25,11 +25,10 @@ func Keys(dir string, files ...string) *keyring.Ring {
 	return keyring.Open(dir, files...)
 }
 
-// sealSecrets makes d seal what is secret, and removes from its file what was stored in plain. It
-// makes the first key. It makes another one if the key that seals is gone: what that key sealed
-// stays as it is until somebody puts the key back. If a file of keys cannot be read, no key is made,
-// and new secrets are refused. Whatever keeps it from sealing, such as a full disk, is logged and
-// keeps berth from nothing else. The next start tries again.
+// sealSecrets makes d seal its secrets, and removes plain secrets from the file of d. It makes the
+// first key. If the key that seals is gone, it makes another one, and the old secrets stay sealed until
+// the owner of the host puts the old key back. If a key file cannot be read, it makes no key, and d
+// refuses new secrets. It logs what keeps it from sealing, such as a full disk, and the next start tries again.
 func sealSecrets(ctx context.Context, d *db.DB, ring *keyring.Ring, log *slog.Logger) error {
 	is, err := d.Seals(ctx)
 	if err != nil {

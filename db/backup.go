@@ -126,7 +126,7 @@ func (s Backups) SetUp(ctx context.Context) error {
 // shown, and not which.
 const ShownBefore = "?"
 
-// ShownKey remembers the id of the key of the backups that somebody was shown; "" for none.
+// ShownKey stores the id of the backup key that berth showed; "" for none.
 func (s Backups) ShownKey(ctx context.Context, id string) error {
 	if err := s.SetUp(ctx); err != nil {
 		return err

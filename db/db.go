@@ -180,7 +180,7 @@ func (db *DB) LinkKey(ctx context.Context) ([]byte, error) {
 				return key, err
 			} // else links from before are lost with it
 		}
-		key := db.links // the writer is one connection: nobody else is here
+		key := db.links // only the writer's one connection comes here
 		if key == nil {
 			key = make([]byte, 32)
 			rand.Read(key) // never fails, see crypto/rand

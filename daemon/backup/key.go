@@ -53,7 +53,7 @@ func CheckKey(text string) (string, error) {
 const keyHead = "# berth opens its backups with this key. Without it nobody can read them: keep a copy in a safe\n" +
 	"# place away from this machine (berth backup key).\n"
 
-// NewKey returns a key that nobody has. StoreKey keeps it.
+// NewKey returns a new random key. StoreKey stores it.
 func NewKey() string { return keyPrefix + strings.ToLower(rand.Text()) }
 
 // KeyID names a backup key, and tells nothing of it: eight hexadecimal digits.

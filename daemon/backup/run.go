@@ -55,8 +55,8 @@ type Runner struct {
 	ID     string
 	Policy app.BackupPolicy
 	Where  *time.Location // of the policy's days
-	// BackupKey opens the repository and what Keys of the Source holds. A key that is new on this host is on
-	// no disk yet: StoreKey, nil for one that is, stores it once it is known that it belongs to the repository.
+	// BackupKey opens the repository, and Source.Keys. If the key is new, it is on no disk yet, and StoreKey
+	// stores it once the repository takes it. StoreKey is nil for a key that is stored.
 	BackupKey string
 	StoreKey  func() error
 	// NewKey lets a backup be made although the newest one needs another key.
@@ -100,8 +100,8 @@ func (r *Runner) alone(
 // lockAgain is the pause between two tries to get the lock.
 const lockAgain = 100 * time.Millisecond
 
-// lock gets the lock of the backups. It waits for a prune under way, which nobody asked for and which takes
-// as long as the repository needs, and for a process that has not said yet what it does. Other work is ErrRunning.
+// lock takes the lock of the backups. It waits for a prune, because berth starts one by itself. It also waits
+// for a process that has not stored yet what it does. If another backup or rehearsal runs, it fails with ErrRunning.
 func (r *Runner) lock(ctx context.Context, f *os.File, kind app.BackupKind) error {
 	for told, tries := false, 0; ; tries++ {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -177,8 +177,8 @@ func (r *Runner) Backup(ctx context.Context) (app.BackupRun, error) {
 	return run, nil
 }
 
-// open opens the repository, or makes it if it may, and returns what is there. It refuses a repository
-// whose newest backup needs another key, and stores a new key before anything needs that.
+// open opens the repository and returns its snapshots. With create it makes a missing repository. It refuses a
+// repository whose newest backup needs another key. It stores a new key before the first snapshot needs it.
 func (r *Runner) open(ctx context.Context, create bool) (all []repository.Snapshot, err error) {
 	err = r.Repository.Open(ctx, false)
 	none := create && errors.Is(err, repository.ErrNone)
@@ -201,7 +201,7 @@ func (r *Runner) open(ctx context.Context, create bool) (all []repository.Snapsh
 	return all, nil
 }
 
-// sameKey is nil if the newest backup needs no other key, and else ErrOtherKey.
+// sameKey returns ErrOtherKey if the newest backup needs another key.
 func (r *Runner) sameKey(ctx context.Context, all []repository.Snapshot) error {
 	runs := repository.Runs(all, Head)
 	if len(runs) == 0 || r.NewKey {

@@ -215,7 +215,7 @@ func TestBackupAlone(t *testing.T) {
 	}
 }
 
-// A backup waits while old ones are removed, which nobody asked for, and says so.
+// A backup waits for a prune, and says so: berth starts prunes by itself.
 func TestBackupWaitsForAPrune(t *testing.T) {
 	w := newWorld(t)
 	w.backup(t)
@@ -240,8 +240,8 @@ func TestBackupWaitsForAPrune(t *testing.T) {
 	}
 }
 
-// A key that is new on a host is stored only when it belongs to the repository. Backups of another key
-// are not gone on with, unless somebody says so.
+// A new key is stored only once the repository takes it. A repository whose backups need another key
+// gets no backup, unless the administrator confirms the new key.
 func TestBackupKeys(t *testing.T) {
 	type turn struct {
 		key     string

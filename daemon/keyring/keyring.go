@@ -53,8 +53,8 @@ func (r *Ring) Key(id string) (db.Key, bool, error) {
 	return key, ok, nil
 }
 
-// Keys returns every key. The first is the one that seals what is new. It fails if one of the files
-// is there, or may be there, and cannot be read: another one is not taken in its place.
+// Keys returns every key. The first one seals new secrets. Keys fails if it cannot read one of the
+// files, unless that file does not exist: no other file takes its place.
 func (r *Ring) Keys() (all []db.Key, err error) {
 	for _, file := range r.files {
 		keys, err := readFile(file)

@@ -38,7 +38,7 @@ var Kinds = []Kind{
 	{Kind: app.NoticeBackupIncomplete, Severity: app.Warning, topic: "backup_incomplete", Host: true, What: "a backup of the host lacks the files of some applications"},
 	{Kind: app.NoticeBackupMissing, Severity: app.Failure, topic: "backup_missing", Host: true, What: "the host has had no good backup for 36 hours"},
 	{Kind: app.NoticeBackupUnrehearsed, Severity: app.Warning, topic: "backup_unrehearsed", Host: true, What: "no backup was rehearsed for twice as long as it should be"},
-	{Kind: app.NoticeBackupKey, Severity: app.Warning, topic: "backup_key", Host: true, What: "nobody was shown the key that opens the backups"},
+	{Kind: app.NoticeBackupKey, Severity: app.Warning, topic: "backup_key", Host: true, What: "berth has not shown yet the key that opens the backups"},
 	{Kind: app.NoticeSignIn, Severity: app.Warning, topic: "sign_in", What: "somebody signed in with a browser that was not known: which, and from where"},
 	{Kind: app.NoticeToken, Severity: app.Warning, topic: "token", What: "an API token was made"},
 	{Kind: app.NoticeUpgraded, Severity: app.Info, Host: true, What: "another version of berth runs on the host"},

@@ -82,9 +82,9 @@ var refused = []uint32{
 
 // ioctls that are refused. With the first two an owner of files could take
 // them out of a project, and so out of its quota (ioctl_iflags(2),
-// FS_XFLAG_PROJINHERIT). TIOCSTI and TIOCLINUX type into a terminal somebody else reads. The others need no right
-// or another one than a program's, and make the kernel treat a terminal in another way (ioctl_tty(2)): TIOCSETD gives it a
-// line discipline, of which the kernel has some thirty, and loads the module of one that it has not loaded yet.
+// FS_XFLAG_PROJINHERIT). TIOCSTI and TIOCLINUX type into another user's terminal. The others change how the kernel
+// treats a terminal (ioctl_tty(2)): TIOCSETD gives it one of some thirty line disciplines, and loads the module of
+// that discipline.
 var ioctls = []uint32{
 	unix.FS_IOC_SETFLAGS, 0x401c5820 /* FS_IOC_FSSETXATTR */, unix.TIOCSTI, unix.TIOCLINUX,
 	unix.TIOCSETD, unix.TIOCCONS, unix.TIOCSSERIAL, unix.TIOCVHANGUP, 0x5457, /* TIOCSLCKTRMIOS */

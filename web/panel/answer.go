@@ -181,7 +181,7 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	if page == nil {
 		return fmt.Errorf("there is no template %q", a.page)
 	}
-	if c.session.ID != 0 && c.Request.Method == http.MethodGet { // last: a page that fails shows it to nobody
+	if c.session.ID != 0 && c.Request.Method == http.MethodGet { // last: a page that fails would use it up
 		v.Flash = s.flashes.pop(c.session.ID, c.Request.URL.Query().Get(onceParam))
 	}
 	return page.ExecuteTemplate(b, "layout.html", v)

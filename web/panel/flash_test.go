@@ -89,7 +89,7 @@ func testFlashesAreBounded(t *testing.T) {
 	}
 }
 
-// leaving are new sign-ins that nobody waits for: whoever asks leaves meanwhile.
+// leaving lists new sign-ins, and ends the request meanwhile, as a browser does that leaves the page.
 type leaving struct {
 	others
 	leave context.CancelFunc // nil: stays
