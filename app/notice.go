@@ -44,7 +44,8 @@ const (
 var NoticeKinds = []NoticeKind{
 	NoticeCrashed, NoticeOutOfMemory, NoticeMemoryHigh, NoticeStartFailed, NoticeStartsSpent, NoticeBackOnline,
 	NoticeDeployed, NoticeDeployFailed, NoticeNotListening, NoticeNotAnswering, NoticeDisk, NoticeHostDisk, NoticeHostMemory,
-	NoticeCertificate, NoticeBackupFailed, NoticeBackupIncomplete, NoticeBackupMissing, NoticeBackupUnrehearsed, NoticeBackupKey, NoticeSignIn, NoticeToken, NoticeUpgraded, NoticeRestarted, NoticeRebooted,
+	NoticeCertificate, NoticeBackupFailed, NoticeBackupIncomplete, NoticeBackupMissing, NoticeBackupUnrehearsed, NoticeBackupKey,
+	NoticeSignIn, NoticeToken, NoticeUpgraded, NoticeRestarted, NoticeRebooted,
 }
 
 // Severity is how urgent a notice is, the greater the more.

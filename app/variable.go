@@ -55,8 +55,8 @@ func (v Variable) MarshalText() ([]byte, error) { return []byte(v.String()), nil
 // ParseEnv reads lines of NAME=VALUE as .env files have them: empty lines, lines that begin with #,
 // "export " before a name, and quotes around a value. A # behind a space begins a comment, but not
 // between quotes. A value between quotes may have several lines. Double quotes know \n, \r, \", \$, \`
-// and \\; nothing is expanded. The error is Invalid for any other line, for a name that comes twice,
-// and for a text without variables. No error repeats a value.
+// and \\. ParseEnv expands nothing. It fails with Invalid on any other line, on a name that comes twice,
+// and on a text without variables. No error repeats a value.
 func ParseEnv(text string) (map[string]*string, error) {
 	change := map[string]*string{}
 	text = strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r\n", "\n")

@@ -218,7 +218,8 @@ func (c *caller) stop() *cobra.Command {
 		case !*all:
 			return stopOne(cmd, args)
 		case len(args) > 0:
-			return exit.NewProblem(exit.Usage, fmt.Errorf("cannot stop all applications, and %s by itself", screen.Word(args[0])), "Hint: leave out --all or the application.")
+			return exit.NewProblem(exit.Usage, fmt.Errorf("cannot stop all applications, and %s by itself", screen.Word(args[0])),
+				"Hint: leave out --all or the application.")
 		}
 		return interruptible(cmd.Context(), func(ctx context.Context) error {
 			w, err := c.way(ctx, cmd, "")

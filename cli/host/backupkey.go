@@ -31,7 +31,8 @@ func secretsIn(is db.Seals, sealed []db.Secret, with bool) string {
 	case with:
 		return "It holds secrets, and under your passphrase the key that opens them; and the hashes of tokens." + keep
 	}
-	return "It holds the hashes of tokens." + keep + "\nwarning: it does not hold the key " + is.Key + ", so a restore on another host lacks " + daemon.SecretsText(sealed) +
+	return "It holds the hashes of tokens." + keep + "\nwarning: it does not hold the key " + is.Key +
+		", so a restore on another host lacks " + daemon.SecretsText(sealed) +
 		". Keep a copy of that key elsewhere (berth key show), or back up with --with-secrets."
 }
 

@@ -32,9 +32,10 @@ import (
 // backupRun is "backup run": a backup into the repository, now.
 func backupRun(c *caller) *cobra.Command {
 	var newKey *bool
-	cmd := c.onBackups("run [--background] [--new-key] [--config FILE] [flags]", "back up the whole host into the repository of backups.repository; programs keep running", true,
+	cmd := c.onBackups("run [--background] [--new-key] [--config FILE] [flags]",
+		"back up the whole host into the repository of backups.repository; programs keep running", true,
 		func(ctx context.Context, r *backup.Runner) error {
-			r.NewKey = *newKey
+			r.AcceptKey = *newKey
 			run, err := r.Backup(ctx)
 			if err != nil {
 				return err

@@ -70,7 +70,7 @@ func (c *caller) restoreRun(ctx context.Context, s settings.Settings, run string
 	if !typed {
 		return nil
 	}
-	// Backups go on with the same key. Whoever typed it has seen it.
+	// Backups go on with the same key. The person who typed it has seen it.
 	if err := backup.StoreKey(s.BackupKey, key); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}

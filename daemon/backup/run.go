@@ -59,8 +59,8 @@ type Runner struct {
 	// stores it once the repository takes it. StoreKey is nil for a key that is stored.
 	BackupKey string
 	StoreKey  func() error
-	// NewKey lets a backup be made although the newest one needs another key.
-	NewKey bool
+	// AcceptKey lets a backup be made with BackupKey although the newest one needs another key.
+	AcceptKey bool
 	// Note is told what the owner of the host should know, a sentence at a time.
 	Note func(format string, args ...any)
 }
@@ -204,7 +204,7 @@ func (r *Runner) open(ctx context.Context, create bool) (all []repository.Snapsh
 // sameKey returns ErrOtherKey if the newest backup needs another key.
 func (r *Runner) sameKey(ctx context.Context, all []repository.Snapshot) error {
 	runs := repository.Runs(all, Head)
-	if len(runs) == 0 || r.NewKey {
+	if len(runs) == 0 || r.AcceptKey {
 		return nil
 	}
 	head, _ := repository.Find(all, runs[0], Head)

@@ -276,7 +276,7 @@ func TestBackupKeys(t *testing.T) {
 			for n, turn := range turns {
 				wrap(w, turn.key)
 				stored := false
-				w.NewKey, w.StoreKey = turn.confirm, nil
+				w.AcceptKey, w.StoreKey = turn.confirm, nil
 				if turn.isNew {
 					w.StoreKey = func() error { stored = true; return nil }
 				}

@@ -162,7 +162,7 @@ func TestBackups(t *testing.T) {
 			there.Until(id, "apps.online", true)
 			there.UntilLog(id, "secret alpha\n")
 			next.backup(0, "", "run")    // goes on with the same key
-			next.backup(0, "", "status") // whoever typed it has seen it
+			next.backup(0, "", "status") // restore stores that the typed key was shown
 			if _, said := next.backup(0, "", "rehearse"); strings.Contains(said, "warning") || !strings.Contains(said, "was restored whole") {
 				t.Errorf("rehearse: %s", said)
 			}
